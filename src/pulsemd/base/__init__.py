@@ -1,0 +1,1 @@
+"""Ground floor: errors, units, logging. Imports nothing else of the package."""

@@ -1,0 +1,1 @@
+"""Lattice coordinates, the grid of ranks, ownership, migration and halo-plan building."""

@@ -1,0 +1,1 @@
+"""State, simulation, integrators, coupling."""

@@ -1,0 +1,1 @@
+"""Parameters of all terms as tables; computes nothing."""

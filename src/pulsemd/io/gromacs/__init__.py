@@ -1,0 +1,1 @@
+"""Readers of GROMACS files: .gro, .top, .mdp."""

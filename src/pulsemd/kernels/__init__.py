@@ -1,0 +1,1 @@
+"""Everything that touches every atom or pair every step."""

@@ -1,0 +1,1 @@
+"""Cluster-pair non-bonded forces from traced pair formulas."""

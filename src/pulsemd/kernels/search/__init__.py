@@ -1,0 +1,1 @@
+"""Clusters and pair lists."""

@@ -1,0 +1,1 @@
+"""Integration of positions and velocities, thermostats, random numbers."""

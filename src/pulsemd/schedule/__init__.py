@@ -1,0 +1,1 @@
+"""The step as a tuple of named phases."""

@@ -1,0 +1,1 @@
+"""Atoms, molecules and exclusions as frozen records of arrays."""
