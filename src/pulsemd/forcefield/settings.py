@@ -1,0 +1,93 @@
+"""What a GROMACS .mdp file asks for, as one frozen record."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, replace
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """Every .mdp option that is honoured, under its own name with ``_`` for ``-``; defaults of gmx 2022.
+
+    Text values are lower case. Lengths are in nm, times in ps, temperatures in K.
+
+    Parameters
+    ----------
+    include, define : tuple of str
+        Folders searched for included files; macros as ``NAME`` or ``NAME=VALUE``.
+    nsteps : int
+        -1 means without end.
+    nstlist : int
+        Steps between neighbor searches; at least 1.
+    verlet_buffer_tolerance : float
+        kJ/mol/ps per atom; negative: use ``rlist``.
+    coulombtype : {'reaction-field', 'cut-off'}
+        'cut-off' is k_rf = 0 with a shift of 1/``rcoulomb`` if the modifier is 'potential-shift', 0 if 'none'.
+    epsilon_rf : float
+        0 means infinite.
+    tau_t, ref_t : float
+        Of the only coupled group, System; -1 and 0 without a thermostat.
+    nsttcouple : int
+        Resolved as gmx does when the file says -1.
+    ld_seed, gen_seed : int
+        -1 means: to be drawn, see `with_drawn_seeds`.
+    constraints : {'none', 'h-bonds', 'all-bonds'}
+        Which bonds become constraints; rigid water is rigid whatever this says.
+    ignored : tuple of str
+        Options that were set but are without effect here, each with the reason.
+    """
+
+    include: tuple[str, ...] = ()
+    define: tuple[str, ...] = ()
+    integrator: Literal["md"] = "md"
+    tinit: float = 0.0
+    dt: float = 0.001
+    nsteps: int = 0
+    init_step: int = 0
+    comm_mode: Literal["linear", "none"] = "linear"
+    nstcomm: int = 100
+    ld_seed: int = -1
+    nstxout: int = 0
+    nstvout: int = 0
+    nstfout: int = 0
+    nstlog: int = 1000
+    nstcalcenergy: int = 100
+    nstenergy: int = 1000
+    nstxout_compressed: int = 0
+    cutoff_scheme: Literal["verlet"] = "verlet"
+    nstlist: int = 10
+    pbc: Literal["xyz"] = "xyz"
+    verlet_buffer_tolerance: float = 0.005
+    rlist: float = 1.0
+    coulombtype: Literal["cut-off", "reaction-field"] = "cut-off"
+    coulomb_modifier: Literal["potential-shift", "none"] = "potential-shift"
+    rcoulomb: float = 1.0
+    epsilon_r: float = 1.0
+    epsilon_rf: float = 0.0
+    vdwtype: Literal["cut-off"] = "cut-off"
+    vdw_modifier: Literal["potential-shift", "none"] = "potential-shift"
+    rvdw: float = 1.0
+    dispcorr: Literal["no"] = "no"
+    tcoupl: Literal["no", "v-rescale"] = "no"
+    nsttcouple: int = 10
+    tc_grps: tuple[str, ...] = ()
+    tau_t: float = -1.0
+    ref_t: float = 0.0
+    gen_vel: bool = False
+    gen_temp: float = 300.0
+    gen_seed: int = -1
+    continuation: bool = False
+    constraints: Literal["none", "h-bonds", "all-bonds"] = "none"
+    constraint_algorithm: Literal["lincs", "shake"] = "lincs"
+    ignored: tuple[str, ...] = ()
+
+    def with_drawn_seeds(self) -> RunSettings:
+        """Replace the seeds that are -1 by random ones, so that what is saved can be repeated."""
+        drawn = {
+            name: secrets.randbelow(2**31 - 1)
+            for name in ("ld_seed", "gen_seed")
+            if getattr(self, name) == -1
+        }
+        return replace(self, **drawn) if drawn else self
