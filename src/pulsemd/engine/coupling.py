@@ -1,0 +1,79 @@
+"""Degrees of freedom, starting velocities and the v-rescale thermostat.
+
+Everything here is computed from global sums that are the same on all ranks, so every rank gets the same numbers.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pulsemd.base.units import BOLTZMANN
+from pulsemd.forcefield.settings import RunSettings
+from pulsemd.kernels.update.philox import STREAM_V_RESCALE, STREAM_VELOCITY, gamma, normals
+from pulsemd.topology.records import Topology
+
+
+def degrees_of_freedom(topology: Topology, settings: RunSettings) -> int:
+    """3 per atom with mass, less constraints, less 3 where the centre of mass is held."""
+    held = 3 if settings.comm_mode == "linear" else 0
+    return 3 * int(np.count_nonzero(topology.mass > 0)) - topology.n_constraints - held
+
+
+def maxwell_velocities(mass: NDArray[np.float64], temperature: float, seed: int) -> NDArray[np.float32]:
+    """Velocities of the Maxwell distribution without centre-of-mass motion.
+
+    Parameters
+    ----------
+    mass : (n,) float64, amu; 0 gives velocity 0
+    temperature : float, K
+    seed : int
+        Each atom's numbers depend on the seed and its global id only.
+
+    Returns
+    -------
+    (n, 3) float32, nm/ps
+        Scaled so that the kinetic energy is 3/2 kT per atom with mass; constraints then take their share.
+    """
+    mobile = mass > 0
+    sigma = np.sqrt(BOLTZMANN * temperature / np.where(mobile, mass, 1.0)) * mobile
+    v = normals(seed, STREAM_VELOCITY, 0, np.arange(len(mass)))[:, :3] * sigma[:, None]
+    if not mobile.any():
+        return v.astype(np.float32)
+    v[mobile] -= (mass @ v) / mass.sum()
+    kinetic = 0.5 * float(mass @ (v * v).sum(1))
+    if kinetic > 0:
+        v *= math.sqrt(1.5 * BOLTZMANN * temperature * np.count_nonzero(mobile) / kinetic)
+    return v.astype(np.float32)
+
+
+def v_rescale_factor(
+    kinetic: float, target: float, n_dof: int, tau: float, interval: float, seed: int, step: int
+) -> float:
+    """Factor on all velocities that carries the kinetic energy through one coupling interval.
+
+    Parameters
+    ----------
+    kinetic, target : float, kJ/mol; current, and n_dof kT / 2
+    n_dof : int
+    tau, interval : float, ps; tau = 0 sets the canonical distribution at once
+    seed, step : int
+        The random numbers depend on nothing else.
+
+    References
+    ----------
+    G. Bussi, D. Donadio, M. Parrinello, J. Chem. Phys. 126, 014101 (2007), equation (A7).
+    """
+    if kinetic <= 0.0:
+        return 1.0
+    keep = math.exp(-interval / tau) if tau > 0 else 0.0
+    first = float(normals(seed, STREAM_V_RESCALE, step, np.array([0]))[0, 0])
+    rest = 2.0 * gamma((n_dof - 1) / 2.0, seed, STREAM_V_RESCALE, step) if n_dof > 1 else 0.0
+    new = (
+        kinetic
+        + (1.0 - keep) * (target * (rest + first * first) / n_dof - kinetic)
+        + 2.0 * first * math.sqrt(keep * (1.0 - keep) * kinetic * target / n_dof)
+    )
+    return math.sqrt(max(new, 0.0) / kinetic)

@@ -1,0 +1,47 @@
+"""What the user asked of a run besides the physics of the .mdp file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Precision = Literal["fast", "reproducible"]
+PlanKind = Literal["staged", "direct", "auto"]
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """The common flags of the command line.
+
+    Parameters
+    ----------
+    ranks : int
+    grid : tuple of three int, or None
+        Cells along a, b, c; None: chosen by the cost model.
+    transport : str or None
+        A rung; None: ``loopback`` for one rank, else ``shmem``.
+    plan : {'staged', 'direct', 'auto'}
+    precision : {'fast', 'reproducible'}
+    timeout : float or None
+        Bound of every host wait in seconds; None: PULSEMD_TIMEOUT, else 30.
+    trace : bool
+        Keep every phase call for a timeline.
+    """
+
+    ranks: int = 1
+    grid: tuple[int, int, int] | None = None
+    transport: str | None = None
+    plan: PlanKind = "auto"
+    precision: Precision = "fast"
+    timeout: float | None = None
+    trace: bool = False
+
+    @property
+    def rung(self) -> str:
+        """The transport that will be used."""
+        return self.transport or ("loopback" if self.ranks == 1 else "shmem")
+
+    @property
+    def plan_kind(self) -> Literal["staged", "direct"]:
+        """The plan type that will be used; on CPUs ``auto`` means staged."""
+        return "direct" if self.plan == "direct" else "staged"
