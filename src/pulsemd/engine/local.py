@@ -1,0 +1,70 @@
+"""Local rows of what the topology says, after each search."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def local_exclusions(gid, row_of, offset, atoms):
+    """Exclusions of local rows as CSR over local rows; partners that are not on this rank are dropped.
+
+    Parameters
+    ----------
+    gid : (n_local,) int32
+    row_of : (n_atoms,) int32, local row of each global id, -1 if absent
+    offset, atoms : (n_atoms + 1,) int64, (k,) int32, exclusions by global id
+
+    Returns
+    -------
+    (n_local + 1,) int64, (m,) int32
+    """
+    n = gid.shape[0]
+    local_offset = np.zeros(n + 1, np.int64)
+    for r in range(n):
+        count = 0
+        for k in range(offset[gid[r]], offset[gid[r] + 1]):
+            if row_of[atoms[k]] >= 0:
+                count += 1
+        local_offset[r + 1] = local_offset[r] + count
+    rows = np.empty(local_offset[n], np.int32)
+    for r in range(n):
+        m = local_offset[r]
+        for k in range(offset[gid[r]], offset[gid[r] + 1]):
+            partner = row_of[atoms[k]]
+            if partner >= 0:
+                rows[m] = partner
+                m += 1
+    return local_offset, rows
+
+
+@njit(cache=True, nogil=True)
+def exclusion_pairs(offset, atoms):
+    """Every excluded pair once, lower global id first, (k, 2) int32, from the symmetric CSR."""
+    pairs = np.empty((atoms.shape[0] // 2, 2), np.int32)
+    m = 0
+    for i in range(offset.shape[0] - 1):
+        for k in range(offset[i], offset[i + 1]):
+            if atoms[k] > i:
+                pairs[m, 0], pairs[m, 1] = i, atoms[k]
+                m += 1
+    return pairs[:m]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def count_within(x, pairs, box, r):
+    """How many pairs of local rows are nearer than `r` (nm), (k, 2) int32 rows."""
+    count = 0
+    for k in range(pairs.shape[0]):
+        i, j = pairs[k, 0], pairs[k, 1]
+        sx = float(np.int32(x[i, 0] - x[j, 0])) * 2.0**-32
+        sy = float(np.int32(x[i, 1] - x[j, 1])) * 2.0**-32
+        sz = float(np.int32(x[i, 2] - x[j, 2])) * 2.0**-32
+        r2 = 0.0
+        for d in range(3):
+            c = sx * box[0, d] + sy * box[1, d] + sz * box[2, d]
+            r2 += c * c
+        if r2 < r * r:
+            count += 1
+    return count

@@ -1,0 +1,85 @@
+"""Decisions taken once before a run: list cut-off and grid of ranks."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pulsemd.base.errors import InputError
+from pulsemd.base.units import BOLTZMANN, COULOMB
+from pulsemd.engine.system import System, water_kinds
+from pulsemd.engine.verlet_buffer import AtomKinds, ListConditions, list_cutoff, rigid_water_masses
+from pulsemd.forcefield.settings import RunSettings
+
+
+def reaction_field(settings: RunSettings) -> tuple[float, float]:
+    """Constants k_rf [nm^-3] and c_rf [nm^-1] of V = q_i q_j f/eps_r (1/r + k_rf r^2 - c_rf).
+
+    Plain cut-off Coulomb has k_rf = 0 and c_rf = 1/r_c, or 0 without potential shift.
+
+    References
+    ----------
+    I. G. Tironi et al., J. Chem. Phys. 102, 5451 (1995).
+    """
+    r, eps, eps_rf = settings.rcoulomb, settings.epsilon_r, settings.epsilon_rf
+    if settings.coulombtype == "cut-off":
+        return 0.0, (1.0 / r if settings.coulomb_modifier == "potential-shift" else 0.0)
+    k_rf = 0.5 / r**3 if eps_rf == 0 else (eps_rf - eps) / ((2 * eps_rf + eps) * r**3)
+    return k_rf, 1.0 / r + k_rf * r**2
+
+
+def choose_list_cutoff(system: System) -> float:
+    """List cut-off in nm: from the drift tolerance, or the given ``rlist`` where that is negative.
+
+    Raises
+    ------
+    InputError
+        If ``rlist`` is below the cut-off, or the temperature for the estimate is unknown.
+    """
+    s = system.settings
+    r_cut = max(s.rcoulomb, s.rvdw)
+    if s.verlet_buffer_tolerance < 0:
+        if s.rlist < r_cut:
+            raise InputError(f"rlist {s.rlist:g} nm is below the cut-off {r_cut:g} nm; raise rlist")
+        return s.rlist
+    temperature = _temperature(system)
+    if s.nsteps == 0 or s.nstlist == 1 or temperature == 0.0:
+        return r_cut
+    kinds = _atom_kinds(system)
+    conditions = ListConditions(system.volume, temperature, s.dt, s.nstlist, r_cut)
+    return list_cutoff(s.verlet_buffer_tolerance, kinds, conditions, partial(_pair_energy, system, kinds))
+
+
+def _temperature(system: System) -> float:
+    s = system.settings
+    if s.tcoupl != "no":
+        return s.ref_t
+    if s.gen_vel:
+        return s.gen_temp
+    mass = system.topology.mass
+    kinetic = 0.5 * float(mass @ (system.v.astype(np.float64) ** 2).sum(1))
+    n_dof = 3 * int(np.count_nonzero(mass)) - system.topology.n_constraints
+    return 2.0 * kinetic / (max(n_dof, 1) * BOLTZMANN)
+
+
+def _atom_kinds(system: System) -> AtomKinds:
+    """Atoms of equal type, charge and effective mass, counted."""
+    t = system.topology
+    mass = t.mass.copy()
+    for waters, g in water_kinds(t):
+        height, d_hh = g[2] + g[3], 2 * g[4]
+        d_oh = float(np.hypot(height, g[4]))
+        mass[waters] = rigid_water_masses(g[0], g[1], d_oh, d_hh)
+    unique, count = np.unique(np.column_stack([t.type_index, t.charge, mass]), axis=0, return_counts=True)
+    return AtomKinds(unique[:, 0].astype(np.int64), unique[:, 1], unique[:, 2], count)
+
+
+def _pair_energy(system: System, kinds: AtomKinds, k: int, m: int, r: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Pair energy of two kinds of atoms, kJ/mol; the constant shift does not matter here."""
+    i, j = kinds.type_index[k], kinds.type_index[m]
+    k_rf, _ = reaction_field(system.settings)
+    qq = COULOMB / system.settings.epsilon_r * kinds.charge[k] * kinds.charge[m]
+    energy: NDArray[np.float64] = qq * (1.0 / r + k_rf * r**2)
+    return energy + system.table.c12[i, j] / r**12 - system.table.c6[i, j] / r**6
