@@ -177,8 +177,8 @@ class Topology:
 
     def _block_labels(self, block: MoleculeBlock, first: int, last: int) -> tuple[NDArray[Any], ...]:
         kind = self.molecule_types[block.molecule_type]
-        molecule, atom = np.divmod(np.arange(first - block.first_atom, last - block.first_atom), kind.n_atoms)
-        number: Int64
+        offset = np.arange(first - block.first_atom, last - block.first_atom, dtype=np.int64)
+        molecule, atom = offset // kind.n_atoms, offset % kind.n_atoms
         if block.first_residue_number is None:
             number = kind.residue_number[atom].astype(np.int64)
         else:
