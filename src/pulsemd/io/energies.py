@@ -1,0 +1,94 @@
+"""Energies of a run as a table, ``energies.csv``: one line per energy step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pulsemd.base.errors import InputError
+from pulsemd.io.output import RecordFile
+
+ENERGY_COLUMNS: Final = (
+    "lj",
+    "coulomb",
+    "potential",
+    "kinetic",
+    "total",
+    "conserved",
+    "temperature",
+    "pressure",
+    "volume",
+    "density",
+)
+"""Columns after ``step`` and ``time_ps``: kJ/mol, then K, bar, nm^3 and kg/m^3."""
+
+
+class EnergyWriter(RecordFile):
+    """Writes ``energies.csv``; each line is complete and visible to other programs at once.
+
+    Parameters
+    ----------
+    path : path
+        A new file.
+    columns : tuple of str
+        Names of the values, in order.
+
+    Raises
+    ------
+    InputError
+        If the file exists already.
+    """
+
+    def __init__(self, path: str | Path, columns: tuple[str, ...] = ENERGY_COLUMNS) -> None:
+        super().__init__(path)
+        self.columns = columns
+        self.append(",".join(("step", "time_ps", *columns)).encode() + b"\n")
+
+    def write(self, step: int, time: float, values: Mapping[str, float]) -> None:
+        """Append the values of one step; every float is written so that it reads back unchanged.
+
+        Parameters
+        ----------
+        step : int
+        time : float
+            ps
+        values : mapping
+            Exactly the columns.
+
+        Raises
+        ------
+        ValueError
+            If a column is missing or unknown.
+        """
+        if values.keys() != set(self.columns):
+            differing = ", ".join(sorted(values.keys() ^ set(self.columns)))
+            raise ValueError(f"values and columns of {self.path} differ in: {differing}")
+        fields = [str(int(step)), f"{time:.10g}", *(repr(float(values[name])) for name in self.columns)]
+        self.append(",".join(fields).encode() + b"\n")
+
+
+def read_energies(path: str | Path) -> dict[str, NDArray[np.float64]]:
+    """All columns of an ``energies.csv`` by name, ``step`` and ``time_ps`` included.
+
+    Raises
+    ------
+    InputError
+        If a line has another number of fields than the header, or a field is no number.
+    """
+    with open(path, encoding="utf-8") as handle:
+        names = handle.readline().rstrip("\n").split(",")
+        rows = []
+        for number, line in enumerate(handle, start=2):
+            fields = line.rstrip("\n").split(",")
+            if len(fields) != len(names):
+                raise InputError(f"{len(fields)} fields where {len(names)} are expected", path, number)
+            try:
+                rows.append([float(field) for field in fields])
+            except ValueError as error:
+                raise InputError(str(error), path, number) from None
+    table = np.array(rows, dtype=np.float64).reshape(len(rows), len(names))
+    return {name: table[:, column] for column, name in enumerate(names)}

@@ -1,0 +1,92 @@
+"""The energy table: exact values, whole lines, nothing overwritten."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from pulsemd.base.errors import InputError
+from pulsemd.io.energies import ENERGY_COLUMNS, EnergyWriter, read_energies
+
+
+def values(start: float) -> dict[str, float]:
+    return {name: start + index / 3 for index, name in enumerate(ENERGY_COLUMNS)}
+
+
+def test_energies_read_back_are_the_same_floats(tmp_path):
+    with EnergyWriter(tmp_path / "energies.csv") as writer:
+        writer.write(0, 0.0, values(-48211.1234567890123))
+        writer.write(100, 0.2, values(1e-30))
+    table = read_energies(tmp_path / "energies.csv")
+    assert tuple(table) == ("step", "time_ps", *ENERGY_COLUMNS)
+    assert table["step"].tolist() == [0, 100]
+    assert table["time_ps"].tolist() == [0.0, 0.2]
+    for name in ENERGY_COLUMNS:
+        assert table[name].tolist() == [values(-48211.1234567890123)[name], values(1e-30)[name]]
+
+
+def test_energies_line_is_on_disk_before_the_file_is_closed(tmp_path):
+    writer = EnergyWriter(tmp_path / "energies.csv")
+    writer.write(0, 0.0, values(1.0))
+    text = (tmp_path / "energies.csv").read_text()
+    writer.close()
+    assert text.endswith("\n")
+    assert len(text.splitlines()) == 2
+
+
+@pytest.mark.parametrize("change", ["missing", "unknown"])
+def test_energies_other_columns_are_refused_by_name(tmp_path, change):
+    given = values(1.0)
+    if change == "missing":
+        del given["kinetic"]
+    else:
+        given["entropy"] = 1.0
+    with (
+        EnergyWriter(tmp_path / "energies.csv") as writer,
+        pytest.raises(ValueError, match=r"kinetic|entropy"),
+    ):
+        writer.write(0, 0.0, given)
+    assert len((tmp_path / "energies.csv").read_text().splitlines()) == 1
+
+
+def test_energies_existing_file_is_not_overwritten(tmp_path):
+    (tmp_path / "energies.csv").write_text("precious")
+    with pytest.raises(InputError, match=r"energies.csv: exists already"):
+        EnergyWriter(tmp_path / "energies.csv")
+    assert (tmp_path / "energies.csv").read_text() == "precious"
+
+
+def test_energies_disk_full_raises_and_leaves_whole_lines(tmp_path):
+    class FullDisk:
+        """A file that takes ten bytes of a record and then has no room."""
+
+        def __init__(self, file):
+            self.file, self.calls = file, 0
+
+        def write(self, content):
+            self.calls += 1
+            if self.calls > 1:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return self.file.write(content[:10])
+
+        def __getattr__(self, name):
+            return getattr(self.file, name)
+
+    writer = EnergyWriter(tmp_path / "energies.csv")
+    writer.write(0, 0.0, values(1.0))
+    before = (tmp_path / "energies.csv").read_bytes()
+    writer._file = FullDisk(writer._file)
+    with pytest.raises(OSError, match=r"energies.csv: No space left"):
+        writer.write(100, 0.2, values(2.0))
+    writer.close()
+    assert (tmp_path / "energies.csv").read_bytes() == before
+
+
+def test_energies_cut_line_is_refused_by_number(tmp_path):
+    with EnergyWriter(tmp_path / "energies.csv") as writer:
+        writer.write(0, 0.0, values(1.0))
+    path = tmp_path / "energies.csv"
+    path.write_text(path.read_text()[:-40])
+    with pytest.raises(InputError, match=r"energies.csv:2: .* fields"):
+        read_energies(path)
