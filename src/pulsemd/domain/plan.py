@@ -1,0 +1,433 @@
+"""Building the halo of one rank at a neighbour search.
+
+A rank needs every group whose leader lies, in each split dimension, in its own cell or up to the halo width
+above it (eighth shell). ``uint32(leader - lower bound) < cell width + halo`` is that region exactly, so
+staged and direct plans give the same ghosts and no rounding decides who is sent.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from pulsemd.base.errors import DomainError
+from pulsemd.domain.exchange import LocalAtoms
+from pulsemd.domain.grid import Grid, check_grid, lattice_halo, pulse_counts
+from pulsemd.domain.groups import Int32, Int64, UpdateGroups, local_groups, rows_of_groups
+from pulsemd.domain.lattice import LATTICE, check_cutoff, widths
+from pulsemd.domain.ownership import home_bits, lattice_delta
+from pulsemd.halo.plan import HaloPlan, Kind, Pulse
+from pulsemd.halo.transport import Transport
+
+_CURVE_BITS = 10  # of the space-filling curve along the longest edge
+_BOUNDARY = 1 << 61  # flag of boundary groups in their sort key
+
+
+@dataclass(frozen=True, eq=False)
+class LocalDomain:
+    """What a rank holds from one search to the next: rows [interior | boundary | ghost], groups consecutive.
+
+    Attributes
+    ----------
+    atoms : LocalAtoms
+        The owned rows, in their new order.
+    n_interior, n_owned, n_local : int
+        Interior rows are sent in no pulse.
+    gid : (n_local,) int32
+    leader_x : (n_local, 3) int32
+        Lattice position of each row's leader at the search; it decides ownership until the next one.
+    home : (n_local,) uint8
+        Bit d: the leader's cell component d is this rank's.
+    local_row : (n_atoms,) int32
+        Row of every global id, -1 if it is not here.
+    split_dims : tuple of int
+    plan : HaloPlan
+    halo_width : float, nm
+    """
+
+    atoms: LocalAtoms
+    n_interior: int
+    n_owned: int
+    n_local: int
+    gid: Int32
+    leader_x: Int32
+    home: NDArray[np.uint8]
+    local_row: Int32
+    split_dims: tuple[int, ...]
+    plan: HaloPlan
+    halo_width: float
+
+
+@dataclass(frozen=True, eq=False)
+class _GroupTable:
+    """Groups present on this rank so far; ``origin`` is the pulse that brought each, -1 for owned."""
+
+    ids: Int32
+    leader: Int32
+    start: Int64
+    origin: Int32
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def extended(self, message: Int32, pulse: int, groups: UpdateGroups) -> _GroupTable:
+        """With the groups of one received message: rows (id, leader x, y, z)."""
+        ids = np.ascontiguousarray(message[:, 0])
+        sizes = groups.offset[ids + 1] - groups.offset[ids]
+        return _GroupTable(
+            np.concatenate([self.ids, ids]),
+            np.concatenate([self.leader, message[:, 1:]]),
+            np.concatenate([self.start, self.start[-1] + np.cumsum(sizes)]),
+            np.concatenate([self.origin, np.full(len(ids), pulse, np.int32)]),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Send:
+    """One pulse as its sender sees it."""
+
+    dim: int
+    send_rank: int
+    recv_rank: int
+    selected: Int32  # groups of the table
+
+
+def build_halo(
+    transport: Transport,
+    grid: Grid,
+    groups: UpdateGroups,
+    box: NDArray[np.float64],
+    atoms: LocalAtoms,
+    r_list: float,
+    extent: float = 0.0,
+    kind: Kind = "staged",
+) -> LocalDomain:
+    """Order the owned atoms and build the halo plan. Collective.
+
+    Parameters
+    ----------
+    transport : Transport
+    grid : Grid
+    groups : UpdateGroups
+    box : (3, 3) float64, nm
+        Lattice-reduced; the same on every rank.
+    atoms : LocalAtoms
+        As `migrate` left them.
+    r_list : float, nm
+        Pairs up to this distance at this moment will have both atoms on the rank that owns them.
+    extent : float, nm
+        Largest distance between two leaders of one term on this rank (`max_leader_extent`).
+    kind : 'staged' | 'direct'
+        Pulses Z -> Y -> X with forwarding, or one pulse to every lower neighbour. Both give the same ghosts.
+
+    Returns
+    -------
+    LocalDomain
+
+    Raises
+    ------
+    DomainError
+        On every rank: the cut-off or the halo does not fit, atoms were not migrated first, atoms were lost,
+        or an atom arrived twice.
+    """
+    rank = transport.rank
+    error: DomainError | None = None
+    try:
+        ids, start = local_groups(groups, atoms.gid)
+        _check_owned(grid, rank, atoms, start)
+        check_cutoff(r_list, box)
+    except DomainError as problem:
+        error = problem
+    transport.agree(error)
+    leader = np.ascontiguousarray(atoms.x[start[:-1]])
+    reach = max_group_reach(atoms.x, start, box)
+    halo_width = _agree_halo_width(transport, groups, len(atoms), reach, r_list, extent)
+    check_grid(grid, box, halo_width)
+    halo = lattice_halo(halo_width, box)
+
+    order, n_interior_groups = _curve_order(grid, rank, halo, widths(box), leader, ids)
+    atoms = atoms.take(rows_of_groups(order, start))
+    start = np.concatenate([[0], np.cumsum(np.diff(start)[order])])
+    owned = _GroupTable(ids[order], leader[order], start, np.full(len(order), -1, np.int32))
+    build = _build_staged if kind == "staged" else _build_direct
+    table, pulses = build(transport, grid, groups, halo, owned)
+    plan = HaloPlan(
+        rank=rank,
+        size=grid.size,
+        n_owned=len(atoms),
+        n_local=int(table.start[-1]),
+        pulses=_with_remote_starts(transport, pulses),
+        kind=kind,
+    )
+    n_interior = int(start[n_interior_groups])
+    return _local_domain(transport, grid, groups, atoms, n_interior, table, plan, halo_width)
+
+
+def _check_owned(grid: Grid, rank: int, atoms: LocalAtoms, start: Int64) -> None:
+    """Every leader must be in this rank's cell."""
+    owner = grid.rank_of(atoms.x[start[:-1]])
+    away = np.flatnonzero(owner != rank)
+    if away.size:
+        atom = int(atoms.gid[start[away[0]]])
+        raise DomainError(
+            f"rank {rank} holds atom {atom + 1} of rank {owner[away[0]]}; migrate before building a halo"
+        )
+
+
+def _agree_halo_width(
+    transport: Transport, groups: UpdateGroups, n_owned: int, reach: float, r_list: float, extent: float
+) -> float:
+    """Halo width from the largest reach and extent of all ranks; no atom may have been lost."""
+    shares = np.array(transport.allgather(np.array([n_owned, reach, extent])))
+    n_atoms = int(shares[:, 0].sum())
+    if n_atoms != groups.n_atoms:
+        raise DomainError(f"the ranks own {n_atoms} atoms together but the system has {groups.n_atoms}")
+    return max(r_list + 2.0 * float(shares[:, 1].max()), float(shares[:, 2].max()))
+
+
+def _build_staged(
+    transport: Transport, grid: Grid, groups: UpdateGroups, halo: tuple[int, int, int], table: _GroupTable
+) -> tuple[_GroupTable, list[Pulse]]:
+    """Pulses Z -> Y -> X: the first of a dimension scans all groups so far, the next what the last one
+    brought.
+
+    In both cases what lies less than the halo above this rank's own lower bound goes to the lower neighbour.
+    """
+    counts = pulse_counts(grid, halo)
+    pulses: list[Pulse] = []
+    for d in (2, 1, 0):
+        step = tuple(int(k == d) for k in range(3))
+        first = 0
+        for _ in range(counts[d]):
+            last = len(table)
+            send = _select(grid, transport.rank, halo, step, d, table, first, last)
+            table, new = _exchange(transport, groups, table, [send], len(pulses))
+            pulses += new
+            first = last
+    return table, pulses
+
+
+def _build_direct(
+    transport: Transport, grid: Grid, groups: UpdateGroups, halo: tuple[int, int, int], table: _GroupTable
+) -> tuple[_GroupTable, list[Pulse]]:
+    """One pulse per vector to a lower neighbour, near or far; only owned groups are sent."""
+    counts = pulse_counts(grid, halo)
+    steps = [s for s in itertools.product(*(range(n + 1) for n in counts)) if any(s)]
+    sends = [_select(grid, transport.rank, halo, step, -1, table, 0, len(table)) for step in steps]
+    return _exchange(transport, groups, table, sends, 0)
+
+
+def _select(
+    grid: Grid,
+    rank: int,
+    halo: tuple[int, int, int],
+    step: tuple[int, ...],
+    dim: int,
+    table: _GroupTable,
+    first: int,
+    last: int,
+) -> _Send:
+    """The pulse to the rank ``step`` cells below, of the groups less than the halo above its upper bounds."""
+    cell = grid.cell_of_rank(rank)
+    upper = [grid.bounds[d][(cell[d] - step[d] + 1) % grid.shape[d]] for d in range(3)]
+    span = [halo[d] if step[d] else LATTICE for d in range(3)]
+    selected = _select_groups(table.leader, first, last, np.array(upper, np.int64), np.array(span, np.int64))
+    below = (cell[0] - step[0], cell[1] - step[1], cell[2] - step[2])
+    above = (cell[0] + step[0], cell[1] + step[1], cell[2] + step[2])
+    return _Send(dim, grid.rank_of_cell(below), grid.rank_of_cell(above), selected)
+
+
+@njit(cache=True, nogil=True)
+def _select_groups(leader, first, last, lower, span):  # type: ignore[no-untyped-def]
+    """Groups whose leader is less than ``span`` above ``lower`` in every dimension."""
+    selected = np.empty(last - first, np.int32)
+    count = 0
+    for g in range(first, last):
+        inside = True
+        for d in range(3):
+            inside &= ((np.int64(leader[g, d]) - lower[d]) & 0xFFFFFFFF) < span[d]
+        if inside:
+            selected[count] = g
+            count += 1
+    return selected[:count].copy()
+
+
+def _exchange(
+    transport: Transport, groups: UpdateGroups, table: _GroupTable, sends: Sequence[_Send], n_before: int
+) -> tuple[_GroupTable, list[Pulse]]:
+    """Send the groups of independent pulses to different ranks at once and append what arrives."""
+    outgoing = [np.empty((0, 4), np.int32)] * transport.size
+    for send in sends:
+        g = send.selected
+        outgoing[send.send_rank] = np.concatenate([table.ids[g, None], table.leader[g]], axis=1)
+    incoming = transport.alltoall(outgoing)
+    pulses = []
+    for k, send in enumerate(sends):
+        rows = rows_of_groups(send.selected, table.start)
+        sizes = table.start[send.selected + 1] - table.start[send.selected]
+        depends = np.repeat(table.origin[send.selected], sizes)
+        recv_start = int(table.start[-1])
+        table = table.extended(incoming[send.recv_rank], n_before + k, groups)
+        pulses.append(
+            Pulse(
+                dim=send.dim,
+                send_rank=send.send_rank,
+                recv_rank=send.recv_rank,
+                send_rows=rows,
+                recv_start=recv_start,
+                n_recv=int(table.start[-1]) - recv_start,
+                remote_start=-1,
+                depends=depends,
+            )
+        )
+    return table, pulses
+
+
+def _with_remote_starts(transport: Transport, pulses: Sequence[Pulse]) -> tuple[Pulse, ...]:
+    """Tell every sender where its rows land; two ranks list the pulses between them in the same order."""
+    landings: list[list[int]] = [[] for _ in range(transport.size)]
+    for pulse in pulses:
+        landings[pulse.recv_rank].append(pulse.recv_start)
+    answers = [iter(a) for a in transport.alltoall([np.array(a, dtype=np.int64) for a in landings])]
+    return tuple(replace(pulse, remote_start=int(next(answers[pulse.send_rank]))) for pulse in pulses)
+
+
+def _local_domain(
+    transport: Transport,
+    grid: Grid,
+    groups: UpdateGroups,
+    atoms: LocalAtoms,
+    n_interior: int,
+    table: _GroupTable,
+    plan: HaloPlan,
+    halo_width: float,
+) -> LocalDomain:
+    """Expand groups to rows, and make sure that no atom is here twice."""
+    sizes = np.diff(table.start)
+    gid = groups.atoms[rows_of_groups(table.ids, groups.offset)]
+    local_row = np.full(groups.n_atoms, -1, dtype=np.int32)
+    twice = _fill_local_rows(gid, local_row)
+    message = f"rank {plan.rank}: atom {twice + 1} is here twice, as owned or ghost"
+    transport.agree(DomainError(message) if twice >= 0 else None)
+    return LocalDomain(
+        atoms=atoms,
+        n_interior=n_interior,
+        n_owned=plan.n_owned,
+        n_local=plan.n_local,
+        gid=gid,
+        leader_x=np.repeat(table.leader, sizes, axis=0),
+        home=np.repeat(home_bits(table.leader, grid, plan.rank), sizes),
+        local_row=local_row,
+        split_dims=grid.split_dims,
+        plan=plan,
+        halo_width=halo_width,
+    )
+
+
+@njit(cache=True, nogil=True)
+def _fill_local_rows(gid, local_row):  # type: ignore[no-untyped-def]
+    """Enter every row; returns the first global id that occurs twice, or -1."""
+    for row in range(gid.size):
+        if local_row[gid[row]] >= 0:
+            return gid[row]
+        local_row[gid[row]] = row
+    return -1
+
+
+def _curve_order(
+    grid: Grid,
+    rank: int,
+    halo: tuple[int, int, int],
+    w: NDArray[np.float64],
+    leader: Int32,
+    ids: Int32,
+) -> tuple[Int32, int]:
+    """Order of owned groups, interior first, then along a Z-order curve, then by group; and the interior
+    count.
+
+    The order depends on positions alone, never on where a group came from.
+    """
+    cell = grid.cell_of_rank(rank)
+    lower = np.array([grid.bounds[d][cell[d]] for d in range(3)], dtype=np.int64)
+    span = np.array([halo[d] if grid.shape[d] > 1 else 0 for d in range(3)], dtype=np.int64)
+    bits = np.maximum(_CURVE_BITS - np.rint(np.log2(w.max() / w)).astype(np.int64), 0)
+    keys = _curve_keys(leader, ids, lower, span, bits)
+    return np.argsort(keys).astype(np.int32), int(np.count_nonzero(keys < _BOUNDARY))
+
+
+@njit(cache=True, nogil=True)
+def _curve_keys(leader, ids, lower, span, bits):  # type: ignore[no-untyped-def]
+    """Unique sort keys: boundary flag, 30 bits of a Z-order curve of nearly cubic cells, group."""
+    keys = np.empty(ids.size, np.int64)
+    for g in range(ids.size):
+        boundary = False
+        curve = np.int64(0)
+        for d in range(3):
+            boundary |= ((np.int64(leader[g, d]) - lower[d]) & 0xFFFFFFFF) < span[d]
+            cell = (np.int64(leader[g, d]) & 0xFFFFFFFF) >> (32 - bits[d])
+            for b in range(bits[d]):
+                curve |= ((cell >> b) & 1) << (3 * b + d)
+        keys[g] = (np.int64(boundary) * _BOUNDARY) | (curve << 31) | np.int64(ids[g])
+    return keys
+
+
+def max_group_reach(x: Int32, start: Int64, box: NDArray[np.float64]) -> float:
+    """Largest distance [nm] of an atom from its leader; group k is rows start[k]:start[k + 1]."""
+    return float(np.sqrt(_group_reach_squared(x, start, box)))
+
+
+@njit(cache=True, nogil=True)
+def _group_reach_squared(x, start, box):  # type: ignore[no-untyped-def]
+    largest = 0.0
+    for g in range(start.size - 1):
+        for row in range(start[g] + 1, start[g + 1]):
+            largest = max(largest, _distance_squared(x[start[g]], x[row], box))
+    return largest
+
+
+def max_leader_extent(term_rows: Int32, leader_x: Int32, box: NDArray[np.float64]) -> float:
+    """Largest distance between two leaders of one term.
+
+    Parameters
+    ----------
+    term_rows : (m, k) int32
+        Rows of ``leader_x``: local rows of the terms that this rank computed so far, or global ids at the
+        start.
+    leader_x : (n, 3) int32
+        Where each row's leader is now.
+    box : (3, 3) float64, nm
+
+    Returns
+    -------
+    float, nm
+        Of this rank's terms; `build_halo` takes the largest of all ranks.
+    """
+    return float(np.sqrt(_leader_extent_squared(term_rows, leader_x, box)))
+
+
+@njit(cache=True, nogil=True)
+def _leader_extent_squared(term_rows, leader_x, box):  # type: ignore[no-untyped-def]
+    largest = 0.0
+    for t in range(term_rows.shape[0]):
+        for a in range(term_rows.shape[1]):
+            for b in range(a):
+                square = _distance_squared(leader_x[term_rows[t, a]], leader_x[term_rows[t, b]], box)
+                largest = max(largest, square)
+    return largest
+
+
+@njit(cache=True, nogil=True)
+def _distance_squared(a, b, box):  # type: ignore[no-untyped-def]
+    """Squared minimum-image distance [nm^2] of two lattice positions."""
+    square = 0.0
+    for c in range(3):
+        component = 0.0
+        for d in range(3):
+            component += lattice_delta(a[d], b[d]) * (box[d, c] / LATTICE)
+        square += component * component
+    return square
