@@ -12,6 +12,9 @@ from pulsemd.base.units import ATOMIC_MASS_PER_NM3, BAR, BOLTZMANN
 ENERGY_SCALE = 2.0**20
 """Fixed point of energies and virials in reproducible mode, units per kJ/mol."""
 
+FORCE_SCALE = 2.0**32
+"""Fixed point of forces in reproducible mode, units per kJ/mol/nm."""
+
 MOMENTUM_SCALE = 2.0**32
 """Fixed point of momenta in reproducible mode, units per amu nm/ps."""
 
@@ -28,8 +31,6 @@ class Kinetic:
 
 
 def energy_record(
-    step: int,
-    time: float,
     sums: NDArray[np.float64],
     kinetic: float,
     thermostat_work: float,
@@ -54,8 +55,6 @@ def energy_record(
     potential = float(sums[0] + sums[1])
     trace = float(sums[2] + sums[6] + sums[10] + sums[11] + sums[15] + sums[19])
     return {
-        "step": step,
-        "time": time,
         "lj": float(sums[0]),
         "coulomb": float(sums[1]),
         "potential": potential,

@@ -1,4 +1,4 @@
-"""Decisions taken once before a run: list cut-off and grid of ranks."""
+"""The list cut-off, decided once before a run."""
 
 from __future__ import annotations
 
@@ -8,26 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulsemd.base.errors import InputError
-from pulsemd.base.units import BOLTZMANN, COULOMB
+from pulsemd.base.units import BOLTZMANN
 from pulsemd.engine.system import System, water_kinds
 from pulsemd.engine.verlet_buffer import AtomKinds, ListConditions, list_cutoff, rigid_water_masses
-from pulsemd.forcefield.settings import RunSettings
-
-
-def reaction_field(settings: RunSettings) -> tuple[float, float]:
-    """Constants k_rf [nm^-3] and c_rf [nm^-1] of V = q_i q_j f/eps_r (1/r + k_rf r^2 - c_rf).
-
-    Plain cut-off Coulomb has k_rf = 0 and c_rf = 1/r_c, or 0 without potential shift.
-
-    References
-    ----------
-    I. G. Tironi et al., J. Chem. Phys. 102, 5451 (1995).
-    """
-    r, eps, eps_rf = settings.rcoulomb, settings.epsilon_r, settings.epsilon_rf
-    if settings.coulombtype == "cut-off":
-        return 0.0, (1.0 / r if settings.coulomb_modifier == "potential-shift" else 0.0)
-    k_rf = 0.5 / r**3 if eps_rf == 0 else (eps_rf - eps) / ((2 * eps_rf + eps) * r**3)
-    return k_rf, 1.0 / r + k_rf * r**2
+from pulsemd.kernels.nonbonded.settings import pair_constants
 
 
 def choose_list_cutoff(system: System) -> float:
@@ -76,10 +60,12 @@ def _atom_kinds(system: System) -> AtomKinds:
     return AtomKinds(unique[:, 0].astype(np.int64), unique[:, 1], unique[:, 2], count)
 
 
-def _pair_energy(system: System, kinds: AtomKinds, k: int, m: int, r: NDArray[np.float64]) -> NDArray[np.float64]:
+def _pair_energy(
+    system: System, kinds: AtomKinds, k: int, m: int, r: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Pair energy of two kinds of atoms, kJ/mol; the constant shift does not matter here."""
     i, j = kinds.type_index[k], kinds.type_index[m]
-    k_rf, _ = reaction_field(system.settings)
-    qq = COULOMB / system.settings.epsilon_r * kinds.charge[k] * kinds.charge[m]
-    energy: NDArray[np.float64] = qq * (1.0 / r + k_rf * r**2)
+    constants = pair_constants(system.settings)
+    qq = constants.coulomb_factor * kinds.charge[k] * kinds.charge[m]
+    energy: NDArray[np.float64] = qq * (1.0 / r + constants.k_rf * r**2)
     return energy + system.table.c12[i, j] / r**12 - system.table.c6[i, j] / r**6

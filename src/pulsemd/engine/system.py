@@ -115,7 +115,9 @@ def water_kinds(topology: Topology) -> list[tuple[NDArray[np.int32], NDArray[np.
     unequal = np.flatnonzero(mass[:, 1] != mass[:, 2])
     if len(unequal):
         atom = topology.describe_atom(int(topology.settle_atoms[unequal[0], 1]))
-        raise InputError(f"settles: the hydrogens of the water with {atom} differ in mass; SETTLE needs them equal")
+        raise InputError(
+            f"settles: the hydrogens of the water with {atom} differ in mass; SETTLE needs them equal"
+        )
     parameters = np.column_stack([mass[:, :2], topology.settle_parameters])
     unique, kind = np.unique(parameters, axis=0, return_inverse=True)
     kinds = []
@@ -146,7 +148,20 @@ def constrain_start(system: System) -> System:
         )
         if bad < 0:
             bad = leapfrog_settle(
-                x.copy(), v, f, 1.0, waters, geometry, system.box, inverse, -system.settings.dt, 1.0, zero, none, 0.0, scratch
+                x.copy(),
+                v,
+                f,
+                1.0,
+                waters,
+                geometry,
+                system.box,
+                inverse,
+                -system.settings.dt,
+                1.0,
+                zero,
+                none,
+                0.0,
+                scratch,
             )
         if bad >= 0:
             raise InputError(

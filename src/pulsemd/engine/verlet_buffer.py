@@ -72,7 +72,9 @@ def rigid_water_masses(mass_o: float, mass_h: float, d_oh: float, d_hh: float) -
         gradients.append(g.ravel())
     a = np.array(gradients)
     mobility = inverse - inverse @ a.T @ np.linalg.inv(a @ inverse @ a.T) @ a @ inverse
-    blocks: NDArray[np.float64] = np.array([np.trace(mobility[3 * k : 3 * k + 3, 3 * k : 3 * k + 3]) for k in range(3)])
+    blocks: NDArray[np.float64] = np.array(
+        [np.trace(mobility[3 * k : 3 * k + 3, 3 * k : 3 * k + 3]) for k in range(3)]
+    )
     return 3.0 / blocks
 
 

@@ -218,7 +218,7 @@ def kinetic_sums(v, mass, n_owned, fixed, out):
     out[:] = 0
     for r in range(n_owned):
         m = mass[r]
-        vx, vy, vz = float(v[r, 0]), float(v[r, 1]), float(v[r, 2])
+        vx, vy, vz = np.float64(v[r, 0]), np.float64(v[r, 1]), np.float64(v[r, 2])
         e = 0.5 * m * (vx * vx + vy * vy + vz * vz)
         if fixed:
             out[0] += np.int64(np.rint(e * 1048576.0))

@@ -1,0 +1,119 @@
+"""The command ``pulsemd``: arguments, dispatch, errors and exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+import pulsemd
+from pulsemd.base.errors import PulseMDError
+
+RUNGS = ("loopback", "shmem", "mpi", "nccl", "nvshmem-stream", "nvshmem-pulse", "nvshmem-fused")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
+    parser = argparse.ArgumentParser(
+        prog="pulsemd", description="Molecular dynamics on many ranks, from Python."
+    )
+    parser.add_argument("--version", action="version", version=f"pulsemd {pulsemd.__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    run = commands.add_parser("run", help="run molecular dynamics")
+    _add_input(run)
+    run.add_argument("-o", dest="out", required=True, metavar="OUT", help="directory for the results")
+    _add_common(run)
+    run.add_argument("--steps", type=_count, help="number of steps instead of nsteps")
+    energy = commands.add_parser("energy", help="energies of one configuration, term by term")
+    _add_input(energy)
+    _add_common(energy)
+    build = commands.add_parser("build", help="write input files of a bundled system in any size")
+    build.add_argument("name", choices=("water",))
+    build.add_argument("--atoms", type=_count, required=True, help="number of atoms wanted")
+    build.add_argument("-o", dest="out", required=True, metavar="DIR")
+    commands.add_parser("systems", help="list the bundled systems")
+    return parser
+
+
+def _add_input(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", nargs="?", help="a bundled system, instead of -c, -p and -f")
+    parser.add_argument("-c", dest="conf", metavar="CONF.gro")
+    parser.add_argument("-p", dest="top", metavar="TOPOL.top")
+    parser.add_argument("-f", dest="mdp", metavar="RUN.mdp", help="settings, .mdp or .toml")
+    parser.add_argument(
+        "-I", dest="include", action="append", default=[], metavar="DIR", help="folder of included files"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object on standard output")
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--ranks", type=_count, help="number of ranks (1, or those of mpirun or srun)")
+    parser.add_argument("--grid", type=_grid, metavar="AxBxC", help="cells along each box vector")
+    parser.add_argument("--device", choices=("cpu", "cuda", "auto"))
+    parser.add_argument("--transport", choices=RUNGS)
+    parser.add_argument("--plan", choices=("staged", "direct", "auto"))
+    parser.add_argument("--precision", choices=("fast", "reproducible"))
+    parser.add_argument("--nstlist", type=_count, help="steps between neighbor searches")
+    parser.add_argument("--seed", type=int, help="seed of velocities and thermostat")
+    parser.add_argument(
+        "--timeout", type=float, metavar="SECONDS", help="bound of every wait for another rank"
+    )
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{value} is negative")
+    return value
+
+
+def _grid(text: str) -> tuple[int, int, int]:
+    parts = text.lower().split("x")
+    if len(parts) != 3 or not all(part.isdigit() and int(part) > 0 for part in parts):
+        raise argparse.ArgumentTypeError(f"'{text}' is not three positive numbers as in 2x1x1")
+    a, b, c = (int(part) for part in parts)
+    return a, b, c
+
+
+def dispatch(args: argparse.Namespace) -> int:
+    """Run one command; imports what it needs and no more."""
+    if args.command in ("run", "energy"):
+        from pulsemd.cli.run import main as run_main
+
+        return run_main(args)
+    from pulsemd.cli.systems import build, show_systems
+
+    return build(args) if args.command == "build" else show_systems()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; the result is the exit code."""
+    if "PULSEMD_CACHE_DIR" in os.environ:
+        os.environ.setdefault("NUMBA_CACHE_DIR", os.environ["PULSEMD_CACHE_DIR"])
+    args = build_parser().parse_args(argv)
+    try:
+        return dispatch(args)
+    except PulseMDError as error:
+        print(f"error: {error}", file=sys.stderr)
+        for note in getattr(error, "__notes__", ()):
+            print(f"  {note}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 1
+    except Exception:
+        traceback.print_exc()
+        print(
+            f"error: this is a bug in pulsemd {pulsemd.__version__}; please report it with the lines above and the command",
+            file=sys.stderr,
+        )
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

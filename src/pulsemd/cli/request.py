@@ -1,0 +1,102 @@
+"""What the command line asks for, in a form that travels to the ranks."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from pulsemd.base.errors import ConfigError
+from pulsemd.engine.options import RunOptions
+from pulsemd.forcefield.settings import RunSettings
+from pulsemd.systems import system_files
+
+FLAGS = ("ranks", "grid", "device", "transport", "plan", "precision", "timeout")
+"""Flags that a settings file in TOML may give in its ``[pulsemd]`` table; the command line wins."""
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """A run or a single-point energy as asked for.
+
+    Parameters
+    ----------
+    conf, top, mdp : Path
+    include : tuple of Path
+    overrides : dict
+        Settings that flags replace, by their names in `RunSettings`.
+    options : RunOptions
+    out : Path or None
+        None: energies only.
+    json : bool
+    """
+
+    conf: Path
+    top: Path
+    mdp: Path
+    include: tuple[Path, ...] = ()
+    overrides: dict[str, Any] = field(default_factory=dict)
+    options: RunOptions = field(default_factory=RunOptions)
+    out: Path | None = None
+    json: bool = False
+
+    def apply(self, settings: RunSettings) -> RunSettings:
+        """Settings of the file with the flags' values, and seeds drawn."""
+        return replace(settings, **self.overrides).with_drawn_seeds()
+
+
+def input_files(args: argparse.Namespace) -> tuple[Path, Path, Path]:
+    """Configuration, topology and settings, from a bundled system's name or from -c, -p and -f.
+
+    Raises
+    ------
+    ConfigError
+        If neither or both are given.
+    """
+    given = [args.conf, args.top, args.mdp]
+    if args.name is not None:
+        files = system_files(args.name)
+        if args.conf or args.top:
+            raise ConfigError(f"'{args.name}' is a bundled system; give it or -c and -p, not both")
+        return files.configuration, files.topology, Path(args.mdp) if args.mdp else files.parameters
+    missing = [flag for flag, value in zip(("-c", "-p", "-f"), given, strict=True) if value is None]
+    if missing:
+        raise ConfigError(
+            f"{' and '.join(missing)} missing; give -c, -p and -f, or the name of a bundled system"
+        )
+    return Path(args.conf), Path(args.top), Path(args.mdp)
+
+
+def run_options(args: argparse.Namespace, table: dict[str, Any], started_ranks: int | None) -> RunOptions:
+    """Common flags, from the command line, else from a TOML's ``[pulsemd]`` table, else defaults.
+
+    Parameters
+    ----------
+    table : dict
+    started_ranks : int or None
+        Ranks that mpirun or srun started; None outside of them.
+
+    Raises
+    ------
+    ConfigError
+        For unknown keys, or a number of ranks other than the one started.
+    """
+    unknown = sorted(set(table) - set(FLAGS))
+    if unknown:
+        raise ConfigError(f"[pulsemd] {unknown[0]}: no such setting; there are {', '.join(FLAGS)}")
+    values = {name: table[name] for name in FLAGS if name in table}
+    values |= {name: value for name in FLAGS if (value := getattr(args, name)) is not None}
+    if values.pop("device", "auto") == "cuda":
+        raise ConfigError("--device cuda: this version has CPU kernels only; use --device cpu")
+    if isinstance(values.get("grid"), list):
+        values["grid"] = tuple(values["grid"])
+    if started_ranks is not None:
+        if values.setdefault("ranks", started_ranks) != started_ranks:
+            raise ConfigError(
+                f"--ranks {values['ranks']}: {started_ranks} ranks were started; leave --ranks out"
+            )
+        values.setdefault("transport", "mpi")
+    if values.get("ranks") == 0:
+        raise ConfigError("--ranks 0: at least one rank is needed")
+    return RunOptions(**values)

@@ -1,0 +1,100 @@
+"""``pulsemd run`` and ``pulsemd energy``: from the command line to the ranks."""
+
+from __future__ import annotations
+
+import argparse
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from pulsemd.base.errors import ConfigError, InputError, TransportError
+from pulsemd.cli.request import RunRequest, input_files, run_options
+from pulsemd.halo import TRANSPORTS, launch, open_transport, started_ranks
+
+RESULTS = ("energies.csv", "trajectory.dcd", "final.gro", "summary.json", "run.mdp")
+"""Files of a run's directory."""
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run the command and return its exit code."""
+    conf, top, mdp = input_files(args)
+    options = run_options(args, _toml_table(mdp), started_ranks())
+    if options.rung not in TRANSPORTS:
+        raise TransportError(
+            f"--transport {options.rung}: needs a GPU, and this version has CPU kernels only"
+        )
+    request = RunRequest(
+        conf,
+        top,
+        mdp,
+        include=tuple(Path(folder) for folder in args.include),
+        overrides=_overrides(args),
+        options=options,
+        out=_prepare(args.out) if args.command == "run" else None,
+        json=args.json,
+    )
+    if started_ranks() is not None or (options.ranks == 1 and options.rung == "loopback"):
+        from pulsemd.cli.rank import run_rank
+
+        with open_transport(options.rung, timeout=options.timeout) as transport:
+            run_rank(transport, request)
+    else:
+        launch(
+            options.ranks,
+            "pulsemd.cli.rank:run_rank",
+            request,
+            transport=options.rung,
+            timeout=options.timeout,
+        )
+    return 0
+
+
+def _toml_table(path: Path) -> dict[str, Any]:
+    """The ``[pulsemd]`` table of a settings file in TOML; nothing for an ``.mdp``."""
+    if path.suffix != ".toml":
+        return {}
+    try:
+        with open(path, "rb") as handle:
+            table = tomllib.load(handle).get("pulsemd", {})
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", path) from error
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"is not TOML: {error}", path) from error
+    if not isinstance(table, dict):
+        raise ConfigError(f"{path}: [pulsemd] is not a table")
+    return table
+
+
+def _overrides(args: argparse.Namespace) -> dict[str, Any]:
+    """Settings that flags replace."""
+    values: dict[str, Any] = {}
+    if args.command == "energy":
+        values["nsteps"] = 0
+    elif args.steps is not None:
+        values["nsteps"] = args.steps
+    if args.nstlist is not None:
+        if args.nstlist < 1:
+            raise ConfigError("--nstlist 0: at least 1 step between searches is needed")
+        values["nstlist"] = args.nstlist
+    if args.seed is not None:
+        values["gen_seed"] = values["ld_seed"] = args.seed
+    return values
+
+
+def _prepare(out: str) -> Path:
+    """The directory of the results, made if absent.
+
+    Raises
+    ------
+    InputError
+        If it cannot be made or already holds results.
+    """
+    folder = Path(out)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot be made: {error.strerror}; choose another -o", folder) from error
+    for name in RESULTS:
+        if (folder / name).exists():
+            raise InputError("exists already and is not overwritten; choose another -o", folder / name)
+    return folder

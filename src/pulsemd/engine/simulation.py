@@ -1,0 +1,212 @@
+"""A simulation on one rank: steps, searches, energies and frames. Every method is collective."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pulsemd.domain.grid import choose_grid
+from pulsemd.domain.lattice import LATTICE, check_cutoff
+from pulsemd.engine.energies import energy_record
+from pulsemd.engine.options import RunOptions
+from pulsemd.engine.rank import Rank, StepFlags
+from pulsemd.engine.setup import choose_list_cutoff
+from pulsemd.engine.system import System
+from pulsemd.halo import Transport
+from pulsemd.schedule.phase import PhaseTimer
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Positions and velocities of all atoms, on rank 0.
+
+    Parameters
+    ----------
+    step : int
+    time : float, ps
+    x : (n, 3) int32, lattice units of the run's box
+    v : (n, 3) float32, nm/ps, half a step before `x`
+    """
+
+    step: int
+    time: float
+    x: NDArray[np.int32]
+    v: NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Reporter:
+    """What is called on rank 0 at every step divisible by `interval`; 0: after the last step only.
+
+    Parameters
+    ----------
+    interval : int
+    energies : function of (step, time [ps], energies by name), also called after the last step
+    frame : function of a `Frame`
+    """
+
+    interval: int
+    energies: Callable[[int, float, dict[str, float]], None] | None = None
+    frame: Callable[[Frame], None] | None = None
+
+    def due(self, step: int) -> bool:
+        """Whether the positions of this step are to be reported."""
+        return self.interval > 0 and step % self.interval == 0
+
+
+class Simulation:
+    """Runs a system on the ranks of a transport.
+
+    Parameters
+    ----------
+    transport : Transport
+    system : System
+        The same on every rank.
+    options : RunOptions
+    reporters : list of Reporter
+        Equal on every rank, as gathering is collective; called on rank 0 only.
+
+    Raises
+    ------
+    DomainError
+        If the cut-off does not fit the box, or no grid fits the ranks.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        system: System,
+        options: RunOptions,
+        reporters: list[Reporter] | None = None,
+    ) -> None:
+        self.transport, self.system, self.options = transport, system, options
+        self.reporters = list(reporters or [])
+        self.timer = PhaseTimer(options.trace)
+        self.step = system.step
+        self.r_list = choose_list_cutoff(system)
+        check_cutoff(self.r_list, system.box)
+        self.grid = choose_grid(
+            transport.size, system.box, self.r_list + 2.0 * group_reach(system), options.grid
+        )
+        self.rank = Rank(transport, system, options, self.grid, self.r_list)
+        self._phases = self.rank.phases()
+        self._searched = self.step
+
+    @property
+    def time(self) -> float:
+        """Time of the current positions, ps."""
+        return self.system.settings.tinit + self.step * self.system.settings.dt
+
+    def run(self, n_steps: int, progress: Callable[[int], None] | None = None) -> None:
+        """Make `n_steps` steps; energies and frames of the first positions are included, of the last ones not."""
+        nstlist = self.system.settings.nstlist
+        for _ in range(n_steps):
+            if self.step % nstlist == 0:
+                if self.step != self._searched:
+                    self.timer.timed("search", self.rank.search)
+                    self._searched = self.step
+                if progress is not None:
+                    progress(self.step)
+            due = [r for r in self.reporters if r.due(self.step)]
+            if any(r.frame for r in due):
+                self.timer.timed("output", lambda due=due: self._report_frame(due))
+            self.rank.begin_step(self._flags(any(r.energies for r in due)))
+            self.timer.run(self._phases)
+            if self.rank.flags.energies:
+                self._report_energies(due)
+            self.step += 1
+
+    def warm_up(self) -> None:
+        """Compile or load every kernel of the run: one evaluation with energies and one without; nothing moves."""
+        self.rank.evaluate(self.step, self.timer)
+        self.rank.begin_step(StepFlags(self.step))
+        self.timer.run(self.rank.force_phases())
+        self.timer.reset()
+
+    def finish(self) -> None:
+        """Report the last positions, without moving: energies always, frames where due or wanted at the end only."""
+        if any(r.energies for r in self.reporters):
+            self.evaluate()
+            self._report_energies(self.reporters)
+        last = [r for r in self.reporters if r.frame and (r.due(self.step) or r.interval == 0)]
+        if last:
+            self._report_frame(last)
+
+    def evaluate(self) -> dict[str, float]:
+        """Energies of the current positions, the same on every rank."""
+        self.rank.evaluate(self.step, self.timer)
+        return self.energies()
+
+    def energies(self) -> dict[str, float]:
+        """Energies of the last step that computed them."""
+        rank = self.rank
+        return energy_record(
+            rank.sums,
+            rank.kinetic,
+            rank.thermostat_work,
+            rank.n_dof,
+            self.system.volume,
+            rank.total_mass,
+        )
+
+    def gather(self) -> Frame | None:
+        """The current frame on rank 0, None elsewhere."""
+        n = self.rank.domain.n_owned
+        parts = [
+            self._to_root(array)
+            for array in (self.rank.domain.gid[:n], self.rank.x[:n], self.rank.velocities[:n])
+        ]
+        if self.transport.rank != 0:
+            return None
+        gid, x, v = (np.concatenate(part) for part in parts)
+        order = np.argsort(gid, kind="stable")
+        return Frame(self.step, self.time, x[order], v[order])
+
+    def trajectory_hash(self) -> str | None:
+        """SHA-256 of step, box, positions and velocities in the files' frame, on rank 0 (see the file formats)."""
+        frame = self.gather()
+        if frame is None:
+            return None
+        digest = hashlib.sha256()
+        digest.update(np.array([frame.step, len(frame.x)], "<i8").tobytes())
+        digest.update(self.system.user_box.astype("<f8").tobytes())
+        digest.update(self.system.user_lattice(frame.x).astype("<i4").tobytes())
+        digest.update(frame.v.astype("<f4").tobytes())
+        return digest.hexdigest()
+
+    def _flags(self, energies: bool) -> StepFlags:
+        s, step = self.system.settings, self.step
+        return StepFlags(
+            step=step,
+            energies=energies,
+            thermostat=s.tcoupl != "no" and step % s.nsttcouple == 0,
+            remove_com=s.comm_mode == "linear" and s.nstcomm > 0 and step % s.nstcomm == 0,
+        )
+
+    def _to_root(self, array: NDArray) -> list[NDArray]:
+        empty = array[:0]
+        return self.transport.alltoall([array] + [empty] * (self.transport.size - 1))
+
+    def _report_frame(self, reporters: list[Reporter]) -> None:
+        frame = self.gather()
+        if frame is not None:
+            for reporter in reporters:
+                if reporter.frame is not None:
+                    reporter.frame(frame)
+
+    def _report_energies(self, reporters: list[Reporter]) -> None:
+        if self.transport.rank == 0:
+            record = self.energies()
+            for reporter in reporters:
+                if reporter.energies is not None:
+                    reporter.energies(self.step, self.time, record)
+
+
+def group_reach(system: System) -> float:
+    """Largest distance of an atom from the leader of its update group, nm."""
+    offset = (system.x - system.x[system.topology.leader]).astype(np.float64) / LATTICE @ system.box
+    return float(np.sqrt((offset * offset).sum(1).max(initial=0.0)))

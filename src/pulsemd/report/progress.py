@@ -1,0 +1,55 @@
+"""The progress line of a run, on standard error."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from time import perf_counter
+from typing import TextIO
+
+
+def duration(seconds: float) -> str:
+    """A length of time for people: ``42 s``, ``3 min 05 s``, ``2 h 10 min``."""
+    s = round(seconds)
+    if s < 100:
+        return f"{s} s"
+    if s < 6000:
+        return f"{s // 60} min {s % 60:02d} s"
+    return f"{s // 3600} h {s % 3600 // 60:02d} min"
+
+
+def progress_line(
+    first: int, last: int, dt: float, every: float = 1.0, out: TextIO | None = None
+) -> Callable[[int], None]:
+    """A function of the current step that keeps one line up to date.
+
+    Parameters
+    ----------
+    first, last : int, steps of the run
+    dt : float, ps
+    every : float, s between updates; on a terminal the line is rewritten, elsewhere a new one is written ten times as seldom
+    """
+    stream = out or sys.stderr
+    terminal = stream.isatty()
+    interval = every if terminal else 10.0 * every
+    start = perf_counter()
+    state = {"due": start + min(interval, 2.0), "open": 0.0}
+
+    def update(step: int) -> None:
+        now = perf_counter()
+        done = step - first
+        if (now < state["due"] and step < last) or done <= 0:
+            return
+        state["due"] = now + interval
+        per_step = (now - start) / done
+        share = 100.0 * done / max(last - first, 1)
+        text = (
+            f"step {step}/{last} {share:3.0f} %  {dt * 86.4 / per_step:.1f} ns/day  {per_step * 1e6:.0f} us/step  "
+            f"{duration(per_step * (last - step))} left"
+        )
+        stream.write(f"\r{text:<78}" if terminal else text + "\n")
+        if terminal and step >= last:
+            stream.write("\n")
+        stream.flush()
+
+    return update

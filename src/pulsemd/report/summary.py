@@ -1,0 +1,117 @@
+"""The summary of a run: ``summary.json`` and the same as text."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+
+import pulsemd
+from pulsemd.engine.simulation import Simulation
+
+
+def rank_report(simulation: Simulation) -> dict[str, Any]:
+    """What one rank contributes to the summary: seconds by phase, owned and ghost atoms, bytes it sent."""
+    rank = simulation.rank
+    width = rank.x.itemsize * 3, rank.f.itemsize * 3
+    rows = sum(pulse.n_send for pulse in rank.domain.plan.pulses)
+    return {
+        "seconds": dict(simulation.timer.seconds),
+        "calls": dict(simulation.timer.calls),
+        "owned": rank.domain.n_owned,
+        "ghosts": rank.domain.n_local - rank.domain.n_owned,
+        "bytes_per_step": rows * width[0] + (rank.domain.n_local - rank.domain.n_owned) * width[1],
+    }
+
+
+def summarize(
+    simulation: Simulation, reports: list[dict[str, Any]], n_steps: int, wall: float, digest: str | None
+) -> dict[str, Any]:
+    """The summary of a finished run.
+
+    Parameters
+    ----------
+    simulation : Simulation
+        Of rank 0.
+    reports : list of dict
+        `rank_report` of every rank.
+    n_steps : int, steps made
+    wall : float, s, of the steps alone
+    digest : str or None, trajectory hash
+    """
+    settings, transport, plan = simulation.system.settings, simulation.transport, simulation.rank.domain.plan
+    per_step = wall / n_steps if n_steps else 0.0
+    return {
+        "atoms": simulation.system.topology.n_atoms,
+        "ranks": transport.size,
+        "ranks_per_gpu": None,
+        "grid": list(simulation.grid.shape),
+        "device": "cpu",
+        "transport": transport.name,
+        "path": transport.path,
+        "plan": plan.kind,
+        "precision": simulation.options.precision,
+        "steps": n_steps,
+        "dt_ps": settings.dt,
+        "nstlist": settings.nstlist,
+        "list_cutoff_nm": round(simulation.r_list, 6),
+        "us_per_step": per_step * 1e6,
+        "ns_per_day": settings.dt * 86.4 / per_step if per_step else 0.0,
+        "wall_seconds": wall,
+        "graph": "none: CUDA graphs need a GPU",
+        "host_blocking_waits_per_step": 2 * len(plan.pulses) if transport.size > 1 else 0,
+        "phases": phase_table(reports),
+        "owned_atoms": [report["owned"] for report in reports],
+        "ghost_atoms": [report["ghosts"] for report in reports],
+        "bytes": {transport.path: n_steps * sum(report["bytes_per_step"] for report in reports)},
+        "energies": simulation.energies(),
+        "trajectory_hash": digest,
+        "versions": {
+            "pulsemd": pulsemd.__version__,
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "numba": numba.__version__,
+        },
+    }
+
+
+def phase_table(reports: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """Mean seconds of each phase over ranks, its share, and the wait: the mean above the fastest rank."""
+    names = list(dict.fromkeys(name for report in reports for name in report["seconds"]))
+    seconds = {name: [report["seconds"].get(name, 0.0) for report in reports] for name in names}
+    total = sum(float(np.mean(values)) for values in seconds.values()) or 1.0
+    return {
+        name: {
+            "seconds": float(np.mean(values)),
+            "share": float(np.mean(values)) / total,
+            "wait": float(np.mean(values) - np.min(values)),
+        }
+        for name, values in seconds.items()
+    }
+
+
+def write_summary(path: Path, summary: Mapping[str, Any]) -> None:
+    """Write the summary as JSON."""
+    path.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+
+
+def text_summary(summary: Mapping[str, Any]) -> str:
+    """The phase table and the main figures for people."""
+    lines = [f"{'phase':<22}{'seconds':>10}{'share':>8}{'wait':>10}"]
+    for name, row in summary["phases"].items():
+        lines.append(f"{name:<22}{row['seconds']:>10.3f}{row['share']:>8.1%}{row['wait']:>10.3f}")
+    energies = summary["energies"]
+    lines.append(
+        f"{summary['steps']} steps in {summary['wall_seconds']:.2f} s: {summary['us_per_step']:.0f} us/step, "
+        f"{summary['ns_per_day']:.1f} ns/day"
+    )
+    lines.append(
+        f"potential {energies['potential']:.2f} kJ/mol, temperature {energies['temperature']:.2f} K, "
+        f"pressure {energies['pressure']:.1f} bar"
+    )
+    return "\n".join(lines)
