@@ -193,7 +193,7 @@ def test_update_crossing_a_face_wraps_to_the_other_side():
 
 
 def test_kinetic_sums_fixed_and_float_agree():
-    x, v, _ = waters(50, BOXES["cube"], seed=2)
+    _, v, _ = waters(50, BOXES["cube"], seed=2)
     mass = np.tile([MASS_O, MASS_H, MASS_H], 50)
     plain, fixed = np.zeros(4), np.zeros(4, np.int64)
     kinetic_sums(v, mass, 150, False, plain)

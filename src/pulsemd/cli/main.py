@@ -109,7 +109,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception:
         traceback.print_exc()
         print(
-            f"error: this is a bug in pulsemd {pulsemd.__version__}; please report it with the lines above and the command",
+            f"error: this is a bug in pulsemd {pulsemd.__version__}; please report it with the lines "
+            "above and the command",
             file=sys.stderr,
         )
         return 1

@@ -186,8 +186,8 @@ class Rank:
         listed, least, most = np.sum(self.transport.allgather(np.array([masked, near, far])), axis=0)
         if not least <= listed <= most:
             raise DomainError(
-                f"search {self.n_searches}: the pair lists of all ranks hold {listed} excluded pairs, the terms {least}; "
-                "a pair is lost or listed twice; please report this"
+                f"search {self.n_searches}: the pair lists of all ranks hold {listed} excluded pairs, "
+                f"the terms {least}; a pair is lost or listed twice; please report this"
             )
 
     # ---- a step -------------------------------------------------------------------------------------------------

@@ -4,9 +4,11 @@ Model
 -----
 Between two searches an atom moves along any axis by a normal displacement of variance kT t^2 / m_eff, the ballistic
 estimate: an upper bound, since collisions only shorten displacements. A pair that starts outside the list at
-r_0 >= r_list and ends at r < r_c misses the energy V(r) - V(r_c). With pairs uniformly distributed, the drift per atom is
+r_0 >= r_list and ends at r < r_c misses the energy V(r) - V(r_c). With pairs uniformly distributed, the drift per
+atom is
 
-    D = 1/(2 N n_list dt) sum_kl N_k N_l / V  | int_{r_list} 4 pi r_0^2 dr_0 int^{r_c} G_sigma(r - r_0) (V_kl(r) - V_kl(r_c)) dr |
+    D = 1 / (2 N n_list dt) sum_kl N_k N_l / V | M_kl |
+    M_kl = int_{r_list} 4 pi r_0^2 dr_0 int^{r_c} G_sigma(r - r_0) (V_kl(r) - V_kl(r_c)) dr
 
 The clusters of the list add pairs beyond r_list for nothing; that margin is not counted.
 

@@ -27,7 +27,8 @@ def progress_line(
     ----------
     first, last : int, steps of the run
     dt : float, ps
-    every : float, s between updates; on a terminal the line is rewritten, elsewhere a new one is written ten times as seldom
+    every : float, s between updates
+        On a terminal the line is rewritten; elsewhere a new one is written ten times as seldom.
     """
     stream = out or sys.stderr
     terminal = stream.isatty()
