@@ -35,8 +35,8 @@ class LocalAtoms:
 
     def take(self, rows: Int32 | Int64) -> LocalAtoms:
         """The given rows, in the given order."""
-        image = None if self.image is None else self.image[rows]
-        return LocalAtoms(self.gid[rows], self.x[rows], self.v[rows], image)
+        image = None if self.image is None else np.take(self.image, rows, axis=0)
+        return LocalAtoms(self.gid[rows], np.take(self.x, rows, axis=0), np.take(self.v, rows, axis=0), image)
 
 
 def distribute(
@@ -70,14 +70,27 @@ def migrate(transport: Transport, grid: Grid, groups: UpdateGroups, atoms: Local
     Returns
     -------
     LocalAtoms
-        What it owns from now on: groups by the rank they came from, then by group.
+        What it owns from now on: what stayed, then what arrived by the rank it came from, in the order it had
+        there.
     """
-    ids, start = local_groups(groups, atoms.gid)
+    _, start = local_groups(groups, atoms.gid)
     rank = grid.rank_of(atoms.x[start[:-1]])
-    order = np.lexsort((ids, rank)).astype(np.int32)
-    by_rank = np.split(order, np.searchsorted(rank[order], np.arange(1, grid.size)))
-    outgoing = [_pack(atoms.take(rows_of_groups(selected, start))) for selected in by_rank]
-    return _unpack(np.concatenate(transport.alltoall(outgoing)), atoms.image is not None)
+    order = np.argsort(rank, kind="stable").astype(np.int32)
+    parts = [
+        atoms.take(rows_of_groups(selected, start))
+        for selected in np.split(order, np.searchsorted(rank[order], np.arange(1, grid.size)))
+    ]
+    staying, with_image = parts[transport.rank], atoms.image is not None
+    parts[transport.rank] = staying.take(np.empty(0, np.int32))
+    arrived = _unpack(np.concatenate(transport.alltoall([_pack(part) for part in parts])), with_image)
+    return _joined(staying, arrived)
+
+
+def _joined(a: LocalAtoms, b: LocalAtoms) -> LocalAtoms:
+    image = None if a.image is None or b.image is None else np.concatenate([a.image, b.image])
+    return LocalAtoms(
+        np.concatenate([a.gid, b.gid]), np.concatenate([a.x, b.x]), np.concatenate([a.v, b.v]), image
+    )
 
 
 def _pack(atoms: LocalAtoms) -> NDArray[np.int32]:
