@@ -24,7 +24,8 @@ class RunSettings:
     verlet_buffer_tolerance : float
         kJ/mol/ps per atom; negative: use ``rlist``.
     coulombtype : {'reaction-field', 'cut-off'}
-        'cut-off' is k_rf = 0 with a shift of 1/``rcoulomb`` if the modifier is 'potential-shift', 0 if 'none'.
+        'cut-off' has k_rf = 0 and a shift of 1/``rcoulomb`` if the modifier is
+        'potential-shift', 0 if it is 'none'.
     epsilon_rf : float
         0 means infinite.
     tau_t, ref_t : float
@@ -85,9 +86,7 @@ class RunSettings:
 
     def with_drawn_seeds(self) -> RunSettings:
         """Replace the seeds that are -1 by random ones, so that what is saved can be repeated."""
-        drawn = {
-            name: secrets.randbelow(2**31 - 1)
-            for name in ("ld_seed", "gen_seed")
-            if getattr(self, name) == -1
-        }
-        return replace(self, **drawn) if drawn else self
+        ld_seed, gen_seed = (
+            secrets.randbelow(2**31 - 1) if seed == -1 else seed for seed in (self.ld_seed, self.gen_seed)
+        )
+        return replace(self, ld_seed=ld_seed, gen_seed=gen_seed)

@@ -194,7 +194,7 @@ def _layout(text: _Text, n: int) -> _Layout:
     dots = [i for i, character in enumerate(line) if character == "." and i >= NAMES][:3]
     if len(dots) < 3:
         raise InputError(
-            f"{_atom(line, 0)}: three numbers with decimal points are expected, not {line[NAMES:].strip()[:60]!r}",
+            f"{_atom(line, 0)}: three numbers with decimal points are expected, not {line[NAMES:].strip()!r}",
             text.path,
             3,
         )
@@ -244,8 +244,8 @@ def _fields(
         index = bad + atoms if isinstance(atoms, int) else int(atoms[bad])
         line = text.line(2 + index)
         raise InputError(
-            f"{_atom(line, index)}: {line[column : column + 3 * width].rstrip()!r} is not three finite numbers "
-            f"of {width} characters each with the decimal point at character {dot + 1}, as in the first line",
+            f"{_atom(line, index)}: {line[column : column + 3 * width].rstrip()!r} is not three finite "
+            f"numbers of {width} characters with the decimal point at character {dot + 1}, as in the first",
             text.path,
             index + 3,
         )

@@ -24,7 +24,7 @@ def write_gro(
     title: str,
     precision: int = 3,
 ) -> None:
-    """Write one frame as gmx does: velocities with one decimal more than positions, numbers wrapped at 99,999.
+    """Write one frame as gmx does: velocities with one more decimal than positions, numbers wrap at 99,999.
 
     Parameters
     ----------

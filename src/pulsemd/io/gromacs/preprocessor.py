@@ -84,7 +84,8 @@ class _Preprocessor:
             yield from self.read(self._find(line, rest), line)
         else:
             raise line.error(
-                f"unknown preprocessor directive #{word}; known are #include, #define, #undef, #ifdef, #ifndef, #else, #endif"
+                f"unknown preprocessor directive #{word}; known are #include, #define, #undef, #ifdef, "
+                "#ifndef, #else, #endif"
             )
 
     def _find(self, line: Line, rest: str) -> Path:
@@ -130,12 +131,12 @@ def preprocess(
     Raises
     ------
     TopologyError
-        With file and line: a file that is not there, an include cycle, an unclosed condition, an unknown directive.
+        With file and line: a missing file, an include cycle, an unclosed condition, an unknown directive.
 
     Notes
     -----
-    Differs from gmx where gmx is a trap: a comment behind a macro's value is not part of the value, and a macro
-    may use one that is defined before it.
+    Differs from gmx where gmx is a trap: a comment behind a macro's value is not part of the value, and a
+    macro may use one that is defined before it.
     """
     macros = {}
     for macro in define:
@@ -159,7 +160,7 @@ def library_dirs() -> tuple[Path, ...]:
 def _logical_lines(path: Path, included_at: Line | None) -> Iterator[Line]:
     """Lines joined over a trailing backslash, without comments and outer spaces; empty ones are dropped."""
     try:
-        text = path.read_bytes().decode("utf-8", "replace")
+        text = path.read_bytes().decode("utf-8-sig", "replace")
     except OSError as error:
         reason = f"cannot be read: {error.strerror or error}"
         if included_at is None:

@@ -1,0 +1,88 @@
+"""A topology while it is being read: what the sections said, in the words of the file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pulsemd.io.gromacs.preprocessor import Line
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """The section ``[ defaults ]``."""
+
+    comb_rule: int
+    generate_pairs: bool
+    fudge_lj: float
+    fudge_qq: float
+
+
+@dataclass(frozen=True)
+class AtomType:
+    """A row of ``[ atomtypes ]``; ``first`` and ``second`` are sigma and epsilon, or c6 and c12."""
+
+    name: str
+    bonded: str
+    mass: float
+    charge: float
+    particle: str
+    first: float
+    second: float
+
+
+@dataclass(frozen=True)
+class AtomRow:
+    """A row of ``[ atoms ]``."""
+
+    line: Line
+    type: str
+    residue: tuple[int, str, str]
+    """Number, insertion code and name."""
+    name: str
+    charge: float
+    mass: float
+
+
+@dataclass(frozen=True)
+class SettleRow:
+    """A row of ``[ settles ]``: index of the oxygen, distances O-H and H-H in nm."""
+
+    line: Line
+    oxygen: int
+    doh: float
+    dhh: float
+
+
+@dataclass
+class MoleculeDraft:
+    """One ``[ moleculetype ]`` with its sections."""
+
+    line: Line
+    name: str
+    nrexcl: int
+    atoms: list[AtomRow] = field(default_factory=list)
+    settles: list[SettleRow] = field(default_factory=list)
+    exclusions: list[tuple[int, int]] = field(default_factory=list)
+
+
+@dataclass
+class TopologyDraft:
+    """Everything a topology file and its includes define."""
+
+    path: str
+    defaults: Defaults | None = None
+    atom_types: dict[str, AtomType] = field(default_factory=dict)
+    nonbonded: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
+    """Parameters of pairs of types; the names in alphabetical order."""
+    molecule_types: dict[str, MoleculeDraft] = field(default_factory=dict)
+    """By lower-case name, as gmx compares them."""
+    title: str | None = None
+    molecules: list[tuple[str, int]] = field(default_factory=list)
+    """Keys of ``molecule_types`` and numbers of molecules."""
+    end: Line = field(default_factory=lambda: Line("", "", 1))
+    """The last line, where what is missing is reported."""
+
+    @property
+    def molecule(self) -> MoleculeDraft:
+        """The molecule type being read."""
+        return next(reversed(self.molecule_types.values()))

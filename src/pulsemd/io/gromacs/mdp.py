@@ -1,0 +1,232 @@
+"""Run settings from .mdp files, or from TOML files with the same names; both are checked as gmx grompp does."""
+
+from __future__ import annotations
+
+import logging
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, fields, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any, NoReturn
+
+from pulsemd.base.errors import InputError
+from pulsemd.forcefield.settings import RunSettings
+from pulsemd.io.gromacs.mdp_options import CANONICAL, FIXED, HONOURED, IGNORED, Entry, real, squeeze
+
+log = logging.getLogger(__name__)
+
+_DEFAULTS: Mapping[str, Any] = {f.name: f.default for f in fields(RunSettings) if f.default is not MISSING}
+
+
+def read_settings(path: str | PathLike[str]) -> tuple[RunSettings, dict[str, Any]]:
+    """Read a settings file; ``.toml`` by its ending, else .mdp.
+
+    Returns
+    -------
+    settings : RunSettings
+    table : dict
+        The ``[pulsemd]`` table of a TOML file, unchecked; empty for .mdp.
+
+    Raises
+    ------
+    InputError
+        With file and line: unknown options, values that are not supported, combinations that make no sense.
+    """
+    try:
+        text = Path(path).read_bytes().decode("utf-8-sig", "replace")
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", path) from error
+    if Path(path).suffix.lower() == ".toml":
+        entries, table = _toml_entries(path, text)
+    else:
+        entries, table = _mdp_entries(path, text), {}
+    settings = _Reader(str(path), entries).settings()
+    for reason in settings.ignored:
+        log.info("%s: without effect: %s", path, reason)
+    return settings, table
+
+
+def to_mdp(settings: RunSettings) -> str:
+    """Write settings as the text of a .mdp file that reads back to the same."""
+    lines = []
+    for name, default in _DEFAULTS.items():
+        value = getattr(settings, name)
+        if name == "ignored" or (value == default and isinstance(default, tuple)):
+            continue
+        if settings.tcoupl == "no" and name in ("tc_grps", "tau_t", "ref_t"):
+            continue
+        lines.append(f"{name.replace('_', '-'):<24} = {_word(name, value)}")
+    return "\n".join(lines) + "\n"
+
+
+def _word(name: str, value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple):
+        flag = {"include": "-I", "define": "-D"}.get(name, "")
+        return " ".join(flag + word for word in value)
+    return str(value)
+
+
+def _mdp_entries(path: str | PathLike[str], text: str) -> list[Entry]:
+    entries = []
+    for number, raw in enumerate(text.split("\n"), 1):
+        line = raw.partition(";")[0].strip()
+        if not line:
+            continue
+        name, equals, value = line.partition("=")
+        if not equals or not name.strip():
+            raise InputError(f"an option is written as name = value, not {line!r}", path, number)
+        entries.append(Entry(name.strip(), value.strip(), number))
+    return entries
+
+
+def _toml_entries(path: str | PathLike[str], text: str) -> tuple[list[Entry], dict[str, Any]]:
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        where = re.search(r"at line (\d+)", str(error))
+        raise InputError(str(error), path, int(where[1]) if where else 1) from error
+    table = document.pop("pulsemd", {})
+    entries = []
+    for name, value in document.items():
+        place = re.search(rf"(?m)^\s*[\[\"']*{re.escape(name)}[\]\"']*\s*(=|$)", text)
+        line = text.count("\n", 0, place.end()) + 1 if place else 1
+        if isinstance(value, dict):
+            raise InputError(f"unknown table [{name}]; the only one is [pulsemd]", path, line)
+        words = value if isinstance(value, list) else [value]
+        entries.append(Entry(name, " ".join(_word("", word) for word in words), line))
+    if not isinstance(table, dict):
+        raise InputError("pulsemd must be a table: [pulsemd]", path, 1)
+    return entries, table
+
+
+class _Reader:
+    """Turns assignments into settings; remembers where each was made for the messages."""
+
+    def __init__(self, path: str, entries: Iterable[Entry]) -> None:
+        self.path = path
+        self.values: dict[str, Any] = {}
+        self.lines: dict[str, int] = {}
+        self.ignored: list[str] = []
+        for entry in entries:
+            self._take(entry)
+
+    def _take(self, entry: Entry) -> None:
+        name = CANONICAL.get(squeeze(entry.name))
+        if name is None:
+            raise InputError(f"unknown option {entry.name}", self.path, entry.line)
+        if name in self.lines:
+            raise InputError(f"{entry.name} was set before in line {self.lines[name]}", self.path, entry.line)
+        self.lines[name] = entry.line
+        if not entry.value:
+            return
+        if name in HONOURED:
+            self.values[name] = self._convert(name, entry)
+        elif name in FIXED:
+            self._check_fixed(name, entry)
+        else:
+            self.ignored.append(f"{name} ({IGNORED[name]})")
+
+    def _convert(self, name: str, entry: Entry) -> Any:
+        try:
+            return HONOURED[name](entry.value)
+        except (ValueError, KeyError) as error:
+            reason = (
+                str(error) if "supported" in str(error) or "written" in str(error) else "not a valid value"
+            )
+            raise InputError(f"{entry.name} = {entry.value}: {reason}", self.path, entry.line) from error
+
+    def _check_fixed(self, name: str, entry: Entry) -> None:
+        for word in entry.value.split():
+            if squeeze(word) not in FIXED[name] and not _is_zero(word, FIXED[name]):
+                only = " or ".join(FIXED[name]) or "an empty value"
+                raise InputError(
+                    f"{entry.name} = {entry.value} is not supported: only {only}", self.path, entry.line
+                )
+
+    def refuse(self, name: str, message: str) -> NoReturn:
+        """Refuse a combination; points to the line of an option if it was set."""
+        raise InputError(message, self.path, self.lines.get(name, 1))
+
+    def settings(self) -> RunSettings:
+        """Check what was read and build the record."""
+        settings = RunSettings(**self.values)
+        self._check_numbers(settings)
+        self._check_cutoffs(settings)
+        settings = self._resolve_output(self._resolve_coupling(settings))
+        if settings.verlet_buffer_tolerance > 0 and "rlist" in self.values:
+            self.ignored.append("rlist (it follows from verlet_buffer_tolerance)")
+        if settings.coulombtype == "cut-off" and "epsilon_rf" in self.values:
+            self.ignored.append("epsilon_rf (only for coulombtype = reaction-field)")
+        return replace(settings, ignored=tuple(self.ignored))
+
+    def _check_numbers(self, s: RunSettings) -> None:
+        for name in ("dt", "epsilon_r", "rcoulomb", "rvdw"):
+            if getattr(s, name) <= 0:
+                self.refuse(name, f"{name} = {getattr(s, name)} must be positive")
+        for name in (
+            *("init_step", "nstxout", "nstvout", "nstfout", "nstlog", "nstcalcenergy", "nstenergy"),
+            *("nstxout_compressed", "nstcomm", "gen_temp", "epsilon_rf"),
+        ):
+            if getattr(s, name) < 0:
+                self.refuse(name, f"{name} = {getattr(s, name)} must not be negative")
+        if s.nsteps < -1:
+            self.refuse("nsteps", f"nsteps = {s.nsteps}: a number of steps, or -1 for a run without end")
+        if s.nstlist < 1:
+            self.refuse("nstlist", f"nstlist = {s.nstlist} must be at least 1")
+        if s.gen_vel and s.continuation:
+            self.refuse("gen_vel", "gen_vel = yes contradicts continuation = yes")
+
+    def _check_cutoffs(self, s: RunSettings) -> None:
+        if s.rcoulomb != s.rvdw:
+            self.refuse("rvdw", f"rcoulomb = {s.rcoulomb} and rvdw = {s.rvdw} must be equal")
+        if s.verlet_buffer_tolerance == 0:
+            self.refuse(
+                "verlet_buffer_tolerance", "verlet_buffer_tolerance = 0: positive, or -1 to use rlist"
+            )
+        if s.verlet_buffer_tolerance < 0 and s.rlist < s.rvdw:
+            self.refuse("rlist", f"rlist = {s.rlist} must not be smaller than the cut-off {s.rvdw}")
+        if s.coulombtype == "reaction-field" and 0 < s.epsilon_rf < s.epsilon_r:
+            self.refuse("epsilon_rf", f"epsilon_rf = {s.epsilon_rf} must be 0 (infinite) or >= epsilon_r")
+
+    def _resolve_coupling(self, s: RunSettings) -> RunSettings:
+        if s.nstcomm == 0:
+            s = replace(s, comm_mode="none")
+        if s.tcoupl == "no":
+            given = [name for name in ("tc_grps", "tau_t", "ref_t", "nsttcouple") if name in self.values]
+            self.ignored += [f"{name} (only with tcoupl)" for name in given]
+            return replace(s, **{name: _DEFAULTS[name] for name in given})
+        if not s.tc_grps:
+            self.refuse("tcoupl", "tcoupl needs tc_grps = System")
+        if s.tau_t <= 0 or s.ref_t < 0 or "ref_t" not in self.values:
+            self.refuse("tcoupl", f"tcoupl needs a positive tau_t and a ref_t, not {s.tau_t} and {s.ref_t}")
+        if s.nsttcouple == -1:
+            return replace(s, nsttcouple=_DEFAULTS["nsttcouple"])
+        if s.nsttcouple < 1:
+            self.refuse(
+                "nsttcouple", f"nsttcouple = {s.nsttcouple} must be at least 1, or -1 for the default"
+            )
+        return s
+
+    def _resolve_output(self, s: RunSettings) -> RunSettings:
+        """Make nstenergy a multiple of nstcalcenergy as gmx does."""
+        if s.nstenergy == 0 or s.nstcalcenergy == 0:
+            return s
+        if s.nstcalcenergy > s.nstenergy:
+            return replace(s, nstcalcenergy=s.nstenergy)
+        rest = s.nstenergy % s.nstcalcenergy
+        if rest == 0:
+            return s
+        nstenergy = s.nstenergy - rest + s.nstcalcenergy
+        log.warning("%s: nstenergy raised to %d, a multiple of nstcalcenergy", self.path, nstenergy)
+        return replace(s, nstenergy=nstenergy)
+
+
+def _is_zero(word: str, accepted: tuple[str, ...]) -> bool:
+    try:
+        return "0" in accepted and real(word) == 0
+    except ValueError:
+        return False

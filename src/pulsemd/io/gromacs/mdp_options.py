@@ -1,0 +1,177 @@
+"""Every option of a gmx 2022 .mdp file: honoured, accepted at one value only, or without effect here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+def squeeze(word: str) -> str:
+    """Name or keyword as gmx compares it: lower case, without ``-`` and ``_``."""
+    return word.lower().replace("-", "").replace("_", "")
+
+
+def integer(value: str) -> int:
+    """Convert a whole number."""
+    return int(value.replace("_", "?"))
+
+
+def real(value: str) -> float:
+    """Convert a finite number."""
+    number = float(value.replace("_", "?"))
+    if not np.isfinite(number):
+        raise ValueError(value)
+    return number
+
+
+def choice(*supported: str, **synonyms: str) -> Callable[[str], str]:
+    """Convert one of the supported keywords, in any spelling gmx accepts."""
+    known = {squeeze(word): word for word in supported} | synonyms
+
+    def convert(value: str) -> str:
+        if squeeze(value) not in known:
+            raise ValueError(f"supported: {', '.join(supported)}")
+        return known[squeeze(value)]
+
+    return convert
+
+
+def yes_no(value: str) -> bool:
+    """Convert yes or no."""
+    return {"yes": True, "no": False, "true": True, "false": False}[value.lower()]
+
+
+def flags(letter: str) -> Callable[[str], tuple[str, ...]]:
+    """Convert words that all begin with ``-`` and a letter, as in -DPOSRES -DFLEXIBLE."""
+
+    def convert(value: str) -> tuple[str, ...]:
+        words = value.split()
+        if not all(word.startswith(f"-{letter}") and len(word) > 2 for word in words):
+            raise ValueError(f"each word is written as -{letter}...")
+        return tuple(word[2:] for word in words)
+
+    return convert
+
+
+def system_group(value: str) -> tuple[str, ...]:
+    """Convert the name of the only group that can be coupled."""
+    if value.split() and [word.lower() for word in value.split()] != ["system"]:
+        raise ValueError("supported: the one group System")
+    return tuple(value.split())
+
+
+_MODIFIER = choice("potential-shift", "none", potentialshiftverlet="potential-shift")
+
+HONOURED: Mapping[str, Callable[[str], Any]] = {
+    "include": flags("I"),
+    "define": flags("D"),
+    "integrator": choice("md"),
+    "tinit": real,
+    "dt": real,
+    "nsteps": integer,
+    "init_step": integer,
+    "comm_mode": choice("linear", "none"),
+    "nstcomm": integer,
+    "ld_seed": integer,
+    "nstxout": integer,
+    "nstvout": integer,
+    "nstfout": integer,
+    "nstlog": integer,
+    "nstcalcenergy": integer,
+    "nstenergy": integer,
+    "nstxout_compressed": integer,
+    "cutoff_scheme": choice("verlet"),
+    "nstlist": integer,
+    "pbc": choice("xyz"),
+    "verlet_buffer_tolerance": real,
+    "rlist": real,
+    "coulombtype": choice("cut-off", "reaction-field"),
+    "coulomb_modifier": _MODIFIER,
+    "rcoulomb": real,
+    "epsilon_r": real,
+    "epsilon_rf": real,
+    "vdwtype": choice("cut-off"),
+    "vdw_modifier": _MODIFIER,
+    "rvdw": real,
+    "dispcorr": choice("no"),
+    "tcoupl": choice("no", "v-rescale"),
+    "nsttcouple": integer,
+    "tc_grps": system_group,
+    "tau_t": real,
+    "ref_t": real,
+    "gen_vel": yes_no,
+    "gen_temp": real,
+    "gen_seed": integer,
+    "continuation": yes_no,
+    "constraints": choice("none", "h-bonds", "all-bonds"),
+    "constraint_algorithm": choice("lincs", "shake"),
+}
+"""Fields of `RunSettings` with the converters of their values."""
+
+FIXED: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("mts", "periodic_molecules", "implicit_solvent", "pcoupl", "qmmm", "morse"), ("no",)),
+    **dict.fromkeys(("pull", "awh", "rotation", "disre", "orire", "free_energy", "adress"), ("no",)),
+    **dict.fromkeys(("simulated_tempering", "swapcoords", "annealing"), ("no",)),
+    **dict.fromkeys(("density_guided_simulation_active", "qmmm_cp2k_active"), ("no", "false")),
+    **dict.fromkeys(("comm_grps", "compressed_x_grps"), ("system",)),
+    **dict.fromkeys(("energygrp_table", "energygrp_excl", "qmmm_grps", "imd_group", "couple_moltype"), ()),
+    **dict.fromkeys(("acc_grps", "accelerate", "freezegrps", "freezedim", "deform"), ()),
+    **dict.fromkeys(("nwall", "cos_acceleration"), ("0",)),
+    **{f"electric_field_{axis}": ("0",) for axis in "xyz"},
+}
+"""Options accepted only if left empty or if every word is one of these."""
+
+_GROUPS: Mapping[str, str] = {
+    "only for other integrators": "bd_fric emtol emstep niter fcstep nstcgsteep nbfgscorr rtpi",
+    "only for lattice sums": "fourierspacing fourier_nx fourier_ny fourier_nz pme_order ewald_rtol ewald_rtol_lj "
+    "lj_pme_comb_rule ewald_geometry epsilon_surface",
+    "only for switched or tabulated potentials": "rcoulomb_switch rvdw_switch table_extension",
+    "only for the Nose-Hoover thermostat": "nh_chain_length print_nose_hoover_chain_variables",
+    "only with pressure coupling": "pcoupltype nstpcouple tau_p compressibility ref_p",
+    "only with position restraints": "refcoord_scaling",
+    "only with simulated annealing": "annealing_npoints annealing_time annealing_temp",
+    "rigid water is solved directly": "shake_sor shake_tol lincs_order lincs_iter lincs_warnangle",
+    "only with walls": "wall_type wall_r_linpot wall_atomtype wall_density wall_ewald_zfac",
+    "only with restraints": "disre_weighting disre_mixed disre_fc disre_tau nstdisreout orire_fc orire_tau "
+    "orire_fitgrp nstorireout",
+    "only for free energies": "couple_intramol "
+    "couple_lambda0 couple_lambda1 init_lambda init_lambda_state delta_lambda nstdhdl "
+    "fep_lambdas mass_lambdas coul_lambdas vdw_lambdas bonded_lambdas restraint_lambdas temperature_lambdas "
+    "calc_lambda_neighbors init_lambda_weights dhdl_print_energy sc_function sc_alpha sc_power sc_r_power sc_sigma "
+    "sc_coul sc_gapsys_scale_linpoint_lj sc_gapsys_scale_linpoint_q sc_gapsys_sigma_lj separate_dhdl_file "
+    "dhdl_derivatives dh_hist_size dh_hist_spacing",
+    "only with simulated tempering": "simulated_tempering_scaling sim_temp_low sim_temp_high",
+    "output files have their own format": "compressed_x_precision simulation_part energygrps",
+    "not used by GROMACS either": "title cpp ns_type optimize_fft domain_decomposition nstcheckpoint rlistlong "
+    "nstcalclr user1_grps user2_grps userint1 userint2 userint3 userint4 userreal1 userreal2 userreal3 userreal4",
+}
+
+IGNORED: Mapping[str, str] = {name: reason for reason, names in _GROUPS.items() for name in names.split()}
+"""Options without effect here, with the reason."""
+
+RENAMED: Mapping[str, str] = {
+    "nstxtcout": "nstxout_compressed",
+    "xtc_grps": "compressed_x_grps",
+    "xtc_precision": "compressed_x_precision",
+    "unconstrained_start": "continuation",
+    "verlet_buffer_drift": "verlet_buffer_tolerance",
+}
+"""Old names that gmx still accepts."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One assignment of a settings file."""
+
+    name: str
+    value: str
+    line: int
+
+
+CANONICAL: Mapping[str, str] = {
+    squeeze(name): RENAMED.get(name, name) for name in (*HONOURED, *FIXED, *IGNORED, *RENAMED)
+}
+"""From names as gmx compares them to ours."""

@@ -1,0 +1,92 @@
+"""A whole system from GROMACS files: structure, topology and settings, checked against each other."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from os import PathLike
+
+import numpy as np
+
+from pulsemd.base.errors import InputError
+from pulsemd.forcefield.nonbonded import LennardJonesTable
+from pulsemd.forcefield.settings import RunSettings
+from pulsemd.io.gromacs.assemble import assemble
+from pulsemd.io.gromacs.gro import CHUNK, GroFile, read_gro
+from pulsemd.io.gromacs.mdp import read_settings
+from pulsemd.io.gromacs.top import read_draft
+from pulsemd.topology.configuration import Configuration
+from pulsemd.topology.records import Topology
+
+log = logging.getLogger(__name__)
+
+PathName = str | PathLike[str]
+
+
+def read_top(
+    path: PathName, define: Sequence[str] = (), include_dirs: Sequence[PathName] = ()
+) -> tuple[Topology, LennardJonesTable]:
+    """Read a topology (.top) with everything it includes.
+
+    Parameters
+    ----------
+    path : path
+    define : sequence of str
+        Macros as ``NAME`` or ``NAME=VALUE``.
+    include_dirs : sequence of path
+        Folders searched for included files.
+
+    Raises
+    ------
+    TopologyError
+        With file and line.
+    """
+    return assemble(read_draft(path, define, include_dirs))
+
+
+def read_system(
+    conf: PathName, top: PathName, mdp: PathName | RunSettings, include_dirs: Sequence[PathName] = ()
+) -> tuple[Topology, LennardJonesTable, Configuration, RunSettings]:
+    """Read the three files of a run.
+
+    Parameters
+    ----------
+    conf : path of a .gro
+    top : path of a .top
+    mdp : path of a .mdp or .toml, or the settings already read
+    include_dirs : sequence of path
+        Folders searched for included files, after those of the setting ``include``.
+
+    Raises
+    ------
+    InputError
+        With file and line.
+    """
+    settings = mdp if isinstance(mdp, RunSettings) else read_settings(mdp)[0]
+    topology, table = read_top(top, settings.define, (*settings.include, *include_dirs))
+    frame = read_gro(conf)
+    if len(frame.positions) != topology.n_atoms:
+        raise InputError(
+            f"{len(frame.positions)} atoms, but the topology {top} describes {topology.n_atoms}; "
+            "correct [ molecules ] there or the number of atoms here",
+            conf,
+            2,
+        )
+    _compare_names(conf, frame, topology)
+    configuration = Configuration(frame.positions, frame.velocities, frame.box, frame.title)
+    return topology, table, configuration, settings
+
+
+def _compare_names(conf: PathName, frame: GroFile, topology: Topology) -> None:
+    """Warn of atoms that are named differently; the names of the topology are used, as in gmx."""
+    different, example = 0, ""
+    for first in range(0, topology.n_atoms, CHUNK):
+        last = min(first + CHUNK, topology.n_atoms)
+        names = topology.labels(first, last).atom_name.astype("S5")
+        bad = np.flatnonzero(names != frame.atom_name[first:last])
+        if len(bad) and not different:
+            gid = first + int(bad[0])
+            example = f"{topology.describe_atom(gid)} is {frame.atom_name[gid].decode('utf-8', 'replace')}"
+        different += len(bad)
+    if different:
+        log.warning("%s: %d atom names differ from the topology's: %s there", conf, different, example)

@@ -1,0 +1,122 @@
+"""Topology files of GROMACS (.top, .itp): a table from section names to the parsers of their rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from os import PathLike
+
+from pulsemd.io.gromacs import sections
+from pulsemd.io.gromacs.draft import TopologyDraft
+from pulsemd.io.gromacs.preprocessor import Line, preprocess
+from pulsemd.io.gromacs.rows import Row
+
+_HEADER = re.compile(r"\[\s*([^\[\]]*?)\s*\]$")
+
+
+class Part(IntEnum):
+    """Parts of a topology in the order in which they must come."""
+
+    PARAMETERS = 0
+    MOLECULE = 1
+    SYSTEM = 2
+
+
+@dataclass(frozen=True)
+class Section:
+    """A kind of section: where it may stand, and the parser of one row; None if it is not supported yet."""
+
+    name: str
+    part: Part
+    parse: Callable[[TopologyDraft, Row], None] | None
+
+
+def read_draft(
+    path: str | PathLike[str], define: Sequence[str] = (), include_dirs: Sequence[str | PathLike[str]] = ()
+) -> TopologyDraft:
+    """Read every section of a topology and its includes.
+
+    Raises
+    ------
+    TopologyError
+        With file and line: whatever is unknown, not supported, out of order, defined twice or out of range.
+    """
+    draft = TopologyDraft(str(path), end=Line("", str(path), 1))
+    part, section = Part.PARAMETERS, None
+    for line in preprocess(path, define, include_dirs):
+        if line.text.startswith("["):
+            section = _section(line)
+            _check_order(draft, line, part, section)
+            part = section.part
+        elif section is None:
+            raise line.error(f"text before the first section: {line.text[:40]!r}")
+        elif section.parse is None:
+            raise line.error(f"[ {section.name} ] is not supported yet")
+        else:
+            section.parse(draft, Row(line, line.text.split()))
+        draft.end = line
+    return draft
+
+
+def _section(line: Line) -> Section:
+    match = _HEADER.match(line.text)
+    if match is None:
+        raise line.error(f"a section is written as [ name ], not {line.text!r}")
+    section = SECTIONS.get(match[1].lower().replace("-", "").replace("_", ""))
+    if section is None:
+        known = ", ".join(sorted(section.name for section in SECTIONS.values()))
+        raise line.error(f"unknown section [ {match[1]} ]; known are {known}")
+    return section
+
+
+def _check_order(draft: TopologyDraft, line: Line, part: Part, section: Section) -> None:
+    """Refuse a section that may not stand here."""
+    name = section.name
+    if section.part < part:
+        raise line.error(
+            f"[ {name} ] is out of order: it belongs before the sections of a {part.name.lower()}"
+        )
+    if name == "moleculetype" and not draft.atom_types:
+        raise line.error("[ moleculetype ] must come after [ atomtypes ]")
+    if name == "molecules" and draft.title is None:
+        raise line.error("[ molecules ] must come after [ system ]")
+    if name == "system":
+        draft.title = ""
+    if section.part == Part.MOLECULE and name != "moleculetype":
+        if not draft.molecule_types:
+            raise line.error(f"[ {name} ] must come after a [ moleculetype ]")
+        if (name == "atoms") == bool(draft.molecule.atoms):
+            raise line.error(
+                f"[ {name} ] must come {'once' if name == 'atoms' else 'after [ atoms ]'} in a molecule"
+            )
+
+
+_LATER_PARAMETERS = ("bondtypes", "constrainttypes", "pairtypes", "angletypes", "dihedraltypes", "cmaptypes")
+_LATER_MOLECULE = (
+    *("bonds", "pairs", "pairs_nb", "angles", "dihedrals", "constraints", "cmap", "position_restraints"),
+    *("distance_restraints", "orientation_restraints", "angle_restraints", "angle_restraints_z"),
+    *("dihedral_restraints", "polarization", "water_polarization", "thole_polarization"),
+    *("virtual_sites1", "virtual_sites2", "virtual_sites3", "virtual_sites4", "virtual_sitesn"),
+    *("dummies1", "dummies2", "dummies3", "dummies4", "dummiesn"),
+)
+
+SECTIONS: dict[str, Section] = {
+    section.name.replace("_", ""): section
+    for section in (
+        Section("defaults", Part.PARAMETERS, sections.defaults),
+        Section("atomtypes", Part.PARAMETERS, sections.atom_type),
+        Section("nonbond_params", Part.PARAMETERS, sections.nonbond_params),
+        Section("moleculetype", Part.MOLECULE, sections.molecule_type),
+        Section("atoms", Part.MOLECULE, sections.atom),
+        Section("settles", Part.MOLECULE, sections.settle),
+        Section("exclusions", Part.MOLECULE, sections.exclusion),
+        Section("system", Part.SYSTEM, sections.system),
+        Section("molecules", Part.SYSTEM, sections.molecules),
+        Section("intermolecular_interactions", Part.SYSTEM, None),
+        *(Section(name, Part.PARAMETERS, None) for name in _LATER_PARAMETERS),
+        *(Section(name, Part.MOLECULE, None) for name in _LATER_MOLECULE),
+    )
+}
+"""Every section that is known, by its name without ``_`` and ``-``; a new one is a row here."""
