@@ -1,0 +1,257 @@
+"""Start ranks, watch over them, and say which one failed and why."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+from pulsemd.base.errors import ConfigError, PeerError
+from pulsemd.halo.agreement import received
+from pulsemd.halo.control import Control
+from pulsemd.halo.heap import SharedHeap
+from pulsemd.halo.mpirun import mpirun_command
+from pulsemd.halo.transport import TRANSPORTS, faults_text, wait_limit
+
+_POLL: Final = 0.01
+_GRACE: Final = 10.0
+
+
+def launch(
+    n_ranks: int,
+    target: str,
+    payload: Any = None,
+    transport: str = "shmem",
+    timeout: float | None = None,
+    faults: str | None = None,
+) -> Any:
+    """Run a function on every one of ``n_ranks`` new ranks.
+
+    Ranks are processes of this interpreter (threads for ``loopback``; processes under mpirun for ``mpi``). They end with
+    this process, and leave no shared memory behind, whatever happens.
+
+    Parameters
+    ----------
+    n_ranks : int
+    target : str
+        ``module:function``; called as ``function(transport, payload)`` on each rank. The module is found as here.
+    payload : object
+        Anything that can be pickled.
+    transport : str
+        Row of `pulsemd.halo.TRANSPORTS`.
+    timeout, faults : optional
+        As in `pulsemd.halo.open_transport`.
+
+    Returns
+    -------
+    object
+        What the function returned on rank 0.
+
+    Raises
+    ------
+    PeerError
+        If a rank died; names it and the signal or exit code.
+    Exception
+        The error of the rank that failed first, of its own type, with notes that name the rank and show its traceback.
+    KeyboardInterrupt, SystemExit
+        If SIGINT or SIGTERM came, was passed on to the ranks, and they did not end well.
+    """
+    if transport not in TRANSPORTS or n_ranks < 1 or target.count(":") != 1:
+        raise ConfigError(
+            f"launch: {n_ranks} ranks of {target!r} on {transport!r}; needs 1 or more ranks of 'module:function' on one of "
+            f"{', '.join(TRANSPORTS)}"
+        )
+    limit, text = wait_limit(timeout), faults_text(faults)
+    if transport == "loopback":
+        return _run_threads(n_ranks, target, payload, limit, text)
+    if transport != "mpi":
+        import_module(
+            TRANSPORTS[transport]
+        )  # compiles what is not in the cache once, before the ranks load it
+    with ExitStack() as stack:
+        job = _Job(stack, n_ranks, limit)
+        ticket = {
+            "target": target,
+            "payload": payload,
+            "transport": transport,
+            "timeout": limit,
+            "faults": text,
+        }
+        with _passed_on(job):
+            job.start(ticket)
+            job.supervise()
+        return job.result()
+
+
+def find_function(target: str) -> Callable[[Any, Any], Any]:
+    """The function ``module:function``."""
+    module, name = target.split(":")
+    function: Callable[[Any, Any], Any] = getattr(import_module(module), name)
+    return function
+
+
+@dataclass
+class _Job:
+    """Processes of one launch and what is known of them."""
+
+    stack: ExitStack
+    n_ranks: int
+    timeout: float
+    running: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
+    outcomes: dict[int, Any] = field(default_factory=dict)
+    signalled: int = 0
+    deadline: float = float("inf")
+    death: str = ""
+
+    def start(self, ticket: dict[str, Any]) -> None:
+        """Start the processes. They find ticket, control block and a place for their outcome among our descriptors."""
+        self._handles = [self._memory() for _ in range(self.n_ranks)]
+        heap = SharedHeap()
+        control, memory = heap.create(Control.n_bytes(self.n_ranks))
+        self.stack.callback(os.close, control)
+        self._control = Control(memory, self.n_ranks)
+        ticket_handle = self._memory()
+        os.pwrite(ticket_handle, pickle.dumps({**ticket, "outcomes": self._handles}, 5), 0)
+        command = [sys.executable, "-m", "pulsemd.halo.worker", str(os.getpid()), str(ticket_handle)]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(Path(p).resolve()) for p in sys.path)}
+        self.stack.callback(self._kill)
+        if ticket["transport"] == "mpi":
+            mpirun, extra = mpirun_command(self.n_ranks)
+            self._start(0, [*mpirun, *command], environment | extra)
+        else:
+            for rank in range(self.n_ranks):
+                join = {"PULSEMD_SHMEM": f"{os.getpid()}:{control}:{self.n_ranks}:{rank}"}
+                self._start(rank, [*command, str(rank)], environment | join)
+
+    def _memory(self) -> int:
+        handle = os.memfd_create("pulsemd-launch", os.MFD_CLOEXEC)
+        self.stack.callback(os.close, handle)
+        return handle
+
+    def _start(self, rank: int, command: list[str], environment: dict[str, str]) -> None:
+        # A process group of its own: a Ctrl-C at the terminal reaches us alone, and we pass it on once.
+        self.running[rank] = subprocess.Popen(
+            command, env=environment, stdin=subprocess.DEVNULL, process_group=0
+        )
+
+    def pass_on(self, number: int) -> None:
+        """Give a signal to every process once; the second one kills them."""
+        if self.signalled:
+            self._kill()
+        self.signalled = number
+        self.deadline = time.monotonic() + max(self.timeout, _GRACE)
+        for process in self.running.values():
+            process.send_signal(number)
+
+    def supervise(self) -> None:
+        """Until all have ended: note deaths, tell the others, and kill those that do not react."""
+        while self.running:
+            for rank, process in list(self.running.items()):
+                code = process.poll()
+                if code is not None:
+                    del self.running[rank]
+                    if code != 0:
+                        self._note_failure(rank, process.pid, code)
+            if time.monotonic() > self.deadline:
+                self._kill()
+            time.sleep(_POLL)
+        for rank, handle in enumerate(self._handles):
+            size = os.fstat(handle).st_size
+            if size:
+                self.outcomes[rank] = pickle.loads(os.pread(handle, size, 0))
+
+    def _note_failure(self, rank: int, pid: int, code: int) -> None:
+        ending = f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        cause = f"rank {rank} (process {pid}) {ending}"
+        if os.fstat(self._handles[rank]).st_size == 0 and not self.death:
+            self.death = cause
+        self._control.stop(self.n_ranks, cause)
+        self.deadline = min(self.deadline, time.monotonic() + max(self.timeout, _GRACE))
+
+    def _kill(self) -> None:
+        for process in self.running.values():
+            process.kill()
+            process.wait()
+
+    def result(self) -> Any:
+        """Result of rank 0, or the error that came first."""
+        errors = {rank: text for rank, (kind, *text) in self.outcomes.items() if kind == "error"}
+        if not errors and not self.death:
+            return self.outcomes[0][1]
+        if self.signalled:
+            raise KeyboardInterrupt if self.signalled == signal.SIGINT else SystemExit(128 + self.signalled)
+        origin = self._control.origin()
+        if self.death and origin not in errors:
+            raise PeerError(self.death)
+        first = origin if origin in errors else _first(errors)
+        blob, trace = errors[first]
+        error = received(blob, first)
+        error.add_note(trace)
+        raise error
+
+
+def _first(errors: dict[int, list[Any]]) -> int:
+    """Lowest rank whose error is not that of another rank."""
+    own = [rank for rank, (blob, _) in errors.items() if not isinstance(pickle.loads(blob), PeerError)]
+    return min(own or errors)
+
+
+@contextmanager
+def _passed_on(job: _Job) -> Iterator[None]:
+    """Pass SIGINT and SIGTERM on to the ranks; Python lets only the main thread do that."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        job.pass_on(number)
+
+    earlier = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in earlier.items():
+            signal.signal(number, handler)
+
+
+def _run_threads(n_ranks: int, target: str, payload: Any, timeout: float, faults: str) -> Any:
+    """Run the ranks as threads of this process."""
+    from pulsemd.halo.transports.loopback import loopback_world
+
+    function, blob = find_function(target), pickle.dumps(payload, 5)
+    results: list[Any] = [None] * n_ranks
+    errors: dict[int, BaseException] = {}
+    world = loopback_world(n_ranks, timeout, faults)
+
+    def run(rank: int) -> None:
+        try:
+            with world[rank]:
+                results[rank] = function(world[rank], pickle.loads(blob))
+        except BaseException as error:
+            errors[rank] = error
+
+    threads = [
+        threading.Thread(target=run, args=(rank,), name=f"rank {rank}", daemon=True)
+        for rank in range(n_ranks)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        origin = world[0].control.origin()
+        first = origin if origin in errors else min(errors)
+        errors[first].add_note(f"raised on rank {first}")
+        raise errors[first]
+    return results[0]

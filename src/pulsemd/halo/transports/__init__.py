@@ -1,0 +1,1 @@
+"""The transports, one module each; see `pulsemd.halo.transport.TRANSPORTS`."""

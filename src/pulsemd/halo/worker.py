@@ -1,0 +1,65 @@
+"""One rank of `pulsemd.halo.launch`: ``python -m pulsemd.halo.worker PROCESS TICKET [RANK]``."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pickle
+import signal
+import sys
+import traceback
+from types import FrameType
+from typing import Any, Final
+
+from pulsemd.halo.agreement import sendable
+
+_PR_SET_PDEATHSIG: Final = 1
+
+
+def main(arguments: list[str]) -> int:
+    """Run the function of a ticket and leave its outcome with the launcher; the exit code."""
+    process, ticket_handle = int(arguments[0]), int(arguments[1])
+    if len(arguments) > 2:
+        _die_with(process)
+        rank = int(arguments[2])
+    else:
+        from pulsemd.halo.transports.mpi import world_rank
+
+        rank = world_rank()
+    signal.signal(signal.SIGTERM, _terminate)
+    with open(f"/proc/{process}/fd/{ticket_handle}", "rb") as file:
+        ticket = pickle.load(file)
+    code, outcome = _run(ticket, rank)
+    with open(f"/proc/{process}/fd/{ticket['outcomes'][rank]}", "wb") as file:
+        pickle.dump(outcome, file, 5)
+    return code
+
+
+def _run(ticket: dict[str, Any], rank: int) -> tuple[int, tuple[Any, ...]]:
+    from pulsemd.halo.launch import find_function
+    from pulsemd.halo.transport import open_transport
+
+    try:
+        function = find_function(ticket["target"])
+        with open_transport(ticket["transport"], ticket["timeout"], ticket["faults"]) as transport:
+            result = function(transport, ticket["payload"])
+    except BaseException as error:
+        trace = f"rank {rank}, {''.join(traceback.format_exception(error)).rstrip()}"
+        return 1, ("error", sendable(error), trace)
+    return 0, ("result", result if rank == 0 else None)
+
+
+def _die_with(process: int) -> None:
+    """Let the kernel kill this rank when its launcher dies."""
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
+    if os.getppid() != process:
+        sys.exit(f"the launcher, process {process}, has died")
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
