@@ -1,0 +1,150 @@
+"""Reaction field of excluded pairs and of each charge with itself.
+
+The dielectric continuum beyond the cut-off answers every charge inside, excluded partners and the charge
+itself included: an excluded pair within the cut-off has the energy qq (k_rf r^2 - c_rf), a charge -c_rf q^2/2
+(as gmx 2022.5 counts them, in the Coulomb energy).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from pulsemd.kernels.nonbonded.settings import PairConstants
+from pulsemd.kernels.nonbonded.spec import ENERGY_SCALE, FORCE_SCALE
+from pulsemd.kernels.search.search import lattice_scale
+from pulsemd.kernels.search.tile_test import within_radius
+
+_COULOMB = 1  # element of the energies
+
+
+def exclusion_forces(
+    x: np.ndarray,
+    pairs: np.ndarray,
+    charge: np.ndarray,
+    box: np.ndarray,
+    constants: PairConstants,
+    forces: np.ndarray,
+    energies: np.ndarray | None = None,
+) -> None:
+    """Add the reaction-field forces of excluded pairs within the cut-off.
+
+    Parameters
+    ----------
+    x : (n_local, 3) int32, lattice units
+    pairs : (k, 2) int32, local rows
+        Excluded pairs of this rank, each once.
+    charge : (n_local,) float64, e
+    box : (3, 3) float64, nm
+    constants : PairConstants
+        `PairForces.constants`.
+    forces : (n_local, 3) float32, or int64 fixed point
+        OUTPUT, added to. The dtype chooses the arithmetic, as for `PairForces`.
+    energies : (11,) float64, or int64 fixed point; optional
+        OUTPUT, added to: Coulomb and virial.
+    """
+    if constants.k_rf == 0.0 and energies is None:
+        return
+    fixed = forces.dtype == np.int64
+    wanted = energies is not None
+    if not wanted:
+        energies = np.zeros(11, np.int64 if fixed else np.float64)
+    kernel = _exclusions_fixed if fixed else _exclusions_float
+    scale = np.asarray(box, np.float64) / 2.0**32
+    k_rf, c_rf = constants.k_rf, constants.c_rf
+    kernel(x, pairs, charge, scale, constants.coulomb_factor, k_rf, c_rf, constants.cutoff**2, forces, energies)
+
+
+def self_energy(charge: np.ndarray, constants: PairConstants, energies: np.ndarray) -> None:
+    """Add the reaction-field self energy of the owned charges.
+
+    Parameters
+    ----------
+    charge : (n_owned,) float64, e
+    constants : PairConstants
+    energies : (11,) float64, or int64 fixed point
+        OUTPUT, added to.
+    """
+    each = -0.5 * constants.coulomb_factor * constants.c_rf * np.square(charge)
+    if energies.dtype == np.int64:
+        energies[_COULOMB] += np.rint(each * ENERGY_SCALE).astype(np.int64).sum()
+    else:
+        energies[_COULOMB] += each.sum()
+
+
+def count_within(x: np.ndarray, pairs: np.ndarray, box: np.ndarray, radius: float) -> int:
+    """Number of pairs within a radius, by the very test that a search makes.
+
+    Parameters
+    ----------
+    x : (n, 3) int32, lattice units
+    pairs : (k, 2) int, rows of ``x``
+    box : (3, 3) float64, nm
+    radius : float, nm
+    """
+    scale = lattice_scale(box)
+    orthorhombic = bool((box == np.diag(np.diag(box))).all())
+    return _count_within(x, pairs, scale, orthorhombic, np.float32(radius * radius))
+
+
+@njit(cache=True, nogil=True)
+def _count_within(x, pairs, scale, orthorhombic, radius2):
+    # One tile a pair: its rows hold the first atom, its lanes the second.
+    blocks = np.empty(48, np.int32)
+    count = 0
+    for k in range(len(pairs)):
+        for d in range(3):
+            blocks[8 * d : 8 * d + 8] = x[pairs[k, 0], d]
+            blocks[24 + 8 * d : 32 + 8 * d] = x[pairs[k, 1], d]
+        count += within_radius(blocks, scale, orthorhombic, radius2, 0, 1) & 1
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _displacement(x, i, j, scale, d):
+    """Write x_i - x_j [nm] into ``d`` and return its square."""
+    d[0] = d[1] = d[2] = 0.0
+    for a in range(3):
+        step = np.float64(np.int32(x[i, a] - x[j, a]))
+        for b in range(3):
+            d[b] += step * scale[a, b]
+    return d[0] * d[0] + d[1] * d[1] + d[2] * d[2]
+
+
+@njit(cache=True, nogil=True)
+def _exclusions_float(x, pairs, charge, scale, factor, k_rf, c_rf, cutoff2, forces, energies):
+    d = np.empty(3)
+    for k in range(len(pairs)):
+        i, j = pairs[k, 0], pairs[k, 1]
+        r2 = _displacement(x, i, j, scale, d)
+        if r2 >= cutoff2:
+            continue
+        qq = factor * (charge[i] * charge[j])
+        force_over_r = -2.0 * k_rf * qq
+        energies[1] += qq * (k_rf * r2 - c_rf)
+        for a in range(3):
+            f = force_over_r * d[a]
+            forces[i, a] += np.float32(f)
+            forces[j, a] -= np.float32(f)
+            for b in range(3):
+                energies[2 + 3 * b + a] += d[b] * f
+
+
+@njit(cache=True, nogil=True)
+def _exclusions_fixed(x, pairs, charge, scale, factor, k_rf, c_rf, cutoff2, forces, energies):
+    d = np.empty(3)
+    for k in range(len(pairs)):
+        i, j = pairs[k, 0], pairs[k, 1]
+        r2 = _displacement(x, i, j, scale, d)
+        if r2 >= cutoff2:
+            continue
+        qq = factor * (charge[i] * charge[j])
+        force_over_r = -2.0 * k_rf * qq
+        energies[1] += np.int64(np.rint(qq * (k_rf * r2 - c_rf) * ENERGY_SCALE))
+        for a in range(3):
+            f = force_over_r * d[a]
+            fixed = np.int64(np.rint(f * FORCE_SCALE))
+            forces[i, a] += fixed
+            forces[j, a] -= fixed
+            for b in range(3):
+                energies[2 + 3 * b + a] += np.int64(np.rint(d[b] * f * ENERGY_SCALE))

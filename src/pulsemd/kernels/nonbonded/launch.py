@@ -1,0 +1,177 @@
+"""Forces of all pairs within the cut-off, on one rank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from pulsemd.base.errors import UnstableError
+from pulsemd.forcefield.nonbonded import LennardJonesTable
+from pulsemd.kernels.nonbonded.generate import load_pair_kernel
+from pulsemd.kernels.nonbonded.parameters import AtomParameters, constant_vector, kernel_combination
+from pulsemd.kernels.nonbonded.settings import PairSettings, pair_constants
+from pulsemd.kernels.nonbonded.spec import BLOCK, FORCE_LIMIT, KernelSpec, Precision
+from pulsemd.kernels.search.clusters import aligned, gather_blocks, scatter_add
+from pulsemd.kernels.search.lists import Exclusions, TileList
+from pulsemd.kernels.search.search import (
+    Rows,
+    SearchCounts,
+    build_pair_list,
+    is_orthorhombic,
+    widths_of,
+)
+
+
+class PairForces:
+    """Lennard-Jones and Coulomb forces of the pairs that belong to this rank.
+
+    Parameters
+    ----------
+    table : LennardJonesTable
+    settings : PairSettings
+        Cut-offs, modifiers and dielectric constants under their .mdp names, such as `RunSettings`.
+    precision : {'fast', 'reproducible'}
+        'fast': float32 forces. 'reproducible': int64 fixed-point forces and energies whose bits depend on no
+        order, arrangement or number of ranks.
+
+    Notes
+    -----
+    Call `search`, then any number of times `local` followed by `nonlocal_`; `check` when it suits. Nothing
+    here communicates.
+    """
+
+    def __init__(self, table: LennardJonesTable, settings: PairSettings, precision: Precision) -> None:
+        self.precision = precision
+        self.constants = pair_constants(settings)
+        self.atom_parameters = AtomParameters(table, self.constants, kernel_combination(table))
+        self._bad = 0
+
+    def search(
+        self,
+        x: np.ndarray,
+        box: np.ndarray,
+        n_owned: int,
+        type_index: np.ndarray,
+        charge: np.ndarray,
+        exclusion_offset: np.ndarray,
+        exclusion_rows: np.ndarray,
+        leader_x: np.ndarray,
+        home: np.ndarray,
+        split_dims: Sequence[bool],
+        r_list: float,
+    ) -> SearchCounts:
+        """Find the pairs within ``r_list`` and keep them until the next search.
+
+        Parameters
+        ----------
+        x : (n_local, 3) int32, lattice units
+            Owned rows first, then ghosts.
+        box : (3, 3) float64, nm
+            Lattice-reduced, with ``r_list`` at most half its smallest perpendicular width.
+        n_owned : int
+        type_index : (n_local,) int32
+        charge : (n_local,) float64, e
+        exclusion_offset, exclusion_rows : (n_local + 1,) int64, (k,) int32
+            Excluded partners of each row among the local rows, symmetric.
+        leader_x : (n_local, 3) int32, lattice units
+            Position of each row's leader, which decides the owner of a pair.
+        home : (n_local,) uint8
+            Bit d: the leader is in this rank's cell of dimension d.
+        split_dims : three bool
+            Dimensions divided over ranks; in the others every row is at home.
+        r_list : float, nm
+            At least the cut-off.
+
+        Returns
+        -------
+        SearchCounts
+        """
+        rows = Rows(
+            np.ascontiguousarray(x, np.int32),
+            n_owned,
+            self.atom_parameters.has_lj[type_index],
+            np.ascontiguousarray(leader_x, np.int32),
+            home,
+            Exclusions(
+                np.ascontiguousarray(exclusion_offset, np.int64),
+                np.ascontiguousarray(exclusion_rows, np.int32),
+            ),
+        )
+        self._list = build_pair_list(rows, box, r_list, split_dims, exact=self.precision == "reproducible")
+        self._spec = self._choose_spec(box, r_list)
+        self._constants = constant_vector(self.constants, box, FORCE_LIMIT[self.precision])
+        self._parameters, self._type_index = self.atom_parameters.blocks(self._list, type_index, charge)
+        n_blocks = self._list.counts.clusters
+        self._x = aligned(n_blocks * BLOCK, np.int32)
+        self._forces = aligned(n_blocks * BLOCK, np.float32 if self.precision == "fast" else np.int64)
+        self._totals = np.zeros(11, np.float64 if self.precision == "fast" else np.int64)
+        return self._list.counts
+
+    def _choose_spec(self, box: np.ndarray, r_list: float) -> KernelSpec:
+        near = r_list + self._list.largest_row_radius <= 0.5 * widths_of(box).min()
+        relative = self.precision == "fast" and near
+        return KernelSpec(
+            self.precision,
+            self.atom_parameters.combination,
+            "relative" if relative else "pairwise",
+            is_orthorhombic(box),
+            energies=False,
+        )
+
+    def local(self, x: np.ndarray, forces: np.ndarray, energies: np.ndarray | None = None) -> None:
+        """Add the forces between owned rows; reads no ghost row.
+
+        Parameters
+        ----------
+        x : (n_local, 3) int32, lattice units
+        forces : (n_local, 3) float32 kJ/mol/nm, or int64 in units of 2^-32 of it
+            OUTPUT, added to.
+        energies : (11,) float64 kJ/mol, or int64 in units of 2^-20 of it; optional
+            OUTPUT, added to: Lennard-Jones, Coulomb, and the virial sum of r_ij (x) f_ij, row by row.
+        """
+        self._add(x, forces, energies, self._list.local, (0, self._list.n_owned_blocks), 0)
+
+    def nonlocal_(self, x: np.ndarray, forces: np.ndarray, energies: np.ndarray | None = None) -> None:
+        """Add the forces of the other pairs of this rank; arguments as for `local`, ghost rows included."""
+        n_blocks, n_owned_blocks = self._list.counts.clusters, self._list.n_owned_blocks
+        self._add(x, forces, energies, self._list.nonlocal_, (0, n_blocks), n_owned_blocks)
+
+    def _add(self, x, forces, energies, tiles: TileList, blocks: tuple[int, int], gather_from: int) -> None:
+        """Gather positions of blocks from ``gather_from`` on, compute, scatter the forces of ``blocks``."""
+        if len(tiles.entries) == 0 and gather_from:
+            return
+        gather_blocks(x, self._list.source, gather_from, blocks[1], self._x)
+        self._forces[: blocks[1] * BLOCK] = 0
+        kernel = load_pair_kernel(replace(self._spec, energies=energies is not None))
+        self._bad |= kernel(
+            self._x,
+            self._parameters,
+            self._type_index,
+            self._forces,
+            tiles.j_cluster,
+            tiles.pair_mask,
+            self._constants,
+            self.atom_parameters.table,
+            self._totals if energies is None else energies,
+            self.atom_parameters.n_types,
+            tiles.entries,
+            self._list.lj_rows,
+        )
+        scatter_add(self._forces, self._list.rows, blocks[0], blocks[1], forces)
+
+    def check(self) -> None:
+        """Report a pair force that was out of range since the last check.
+
+        Raises
+        ------
+        UnstableError
+            If a pair's force was beyond `FORCE_LIMIT` or not a number.
+        """
+        if self._bad:
+            self._bad = 0
+            raise UnstableError(
+                f"a pair force is not a number or above {FORCE_LIMIT[self.precision]:.3g} kJ/mol/nm: atoms "
+                "overlap; check the starting structure (minimise it first) and the time step"
+            )

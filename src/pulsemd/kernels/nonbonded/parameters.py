@@ -1,0 +1,82 @@
+"""Parameters of atoms and pairs in the form the kernels read."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pulsemd.forcefield.nonbonded import LennardJonesTable
+from pulsemd.kernels.nonbonded.settings import PairConstants
+from pulsemd.kernels.nonbonded.spec import BLOCK, LANES, MINIMUM_DISTANCE2
+from pulsemd.kernels.search.clusters import aligned
+from pulsemd.kernels.search.search import PairList, lattice_scale
+
+
+def kernel_combination(table: LennardJonesTable) -> str:
+    """Rule the kernel applies: the table's, or the cheaper geometric one where both give the same.
+
+    Lorentz-Berthelot with one sigma for all types that interact is geometric, as for water.
+    """
+    if table.combination == "lorentz-berthelot":
+        sigma = table.sigma[table.epsilon != 0.0]
+        if sigma.size == 0 or (sigma == sigma[0]).all():
+            return "geometric"
+    return table.combination
+
+
+def constant_vector(constants: PairConstants, box: np.ndarray, force_limit: float) -> np.ndarray:
+    """The kernel's float32 constants, in the order of `CONSTANTS`, then the box over 2^32."""
+    scalars = (
+        constants.cutoff**2,
+        constants.k_rf,
+        constants.c_rf,
+        constants.shift6,
+        constants.shift12,
+        MINIMUM_DISTANCE2,
+        force_limit**2,
+    )
+    return np.concatenate((np.array(scalars, np.float32), lattice_scale(box)))
+
+
+class AtomParameters:
+    """Per-type parameters of the chosen combination rule, and the table of pairs of types.
+
+    Parameters
+    ----------
+    table : LennardJonesTable
+    constants : PairConstants
+    combination : {'geometric', 'lorentz-berthelot', 'table'}
+
+    Attributes
+    ----------
+    has_lj : (T,) bool
+        The type interacts with some type.
+    table : (T + 1, T + 1, 2) float32, flat
+        c6 and c12; the last type, of empty places, interacts with nothing.
+    """
+
+    def __init__(self, table: LennardJonesTable, constants: PairConstants, combination: str) -> None:
+        self.combination = combination
+        self.n_types = len(table.c6) + 1
+        self.has_lj = (table.c6 != 0.0).any(axis=1) | (table.c12 != 0.0).any(axis=1)
+        self.charge_scale = np.sqrt(constants.coulomb_factor)
+        coefficients = np.zeros((self.n_types, self.n_types, 2), np.float32)
+        coefficients[:-1, :-1, 0], coefficients[:-1, :-1, 1] = table.c6, table.c12
+        self.table = coefficients.ravel()
+        own = np.zeros((self.n_types, 2))
+        if combination == "geometric":
+            own[:-1] = np.sqrt(np.stack((np.diag(table.c6), np.diag(table.c12)), axis=1))
+        elif combination == "lorentz-berthelot":
+            own[:-1] = np.stack((0.5 * table.sigma, 2.0 * np.sqrt(table.epsilon)), axis=1)
+        self.own = own.astype(np.float32)
+
+    def blocks(self, pairs: PairList, type_index: np.ndarray, charge: np.ndarray):
+        """Parameters (n_blocks * 24,) float32 and types (n_blocks * 8,) int32 of all places."""
+        filled = pairs.rows >= 0
+        types = np.where(filled, type_index[pairs.source], self.n_types - 1).astype(np.int32)
+        scaled = np.where(filled, charge[pairs.source] * self.charge_scale, 0.0)
+        n_blocks = len(types) // LANES
+        parameters = aligned(n_blocks * BLOCK, np.float32)
+        view = parameters.reshape(n_blocks, 3, LANES)
+        view[:, 0] = scaled.reshape(n_blocks, LANES)
+        view[:, 1:] = self.own[types].reshape(n_blocks, LANES, 2).transpose(0, 2, 1)
+        return parameters, types

@@ -1,0 +1,63 @@
+"""What distinguishes the compiled variants of the pair kernel, and the memory layout they share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+ROWS = 4
+"""Atoms of an i-cluster; two consecutive i-clusters share the memory of one j-cluster."""
+
+LANES = 8
+"""Atoms of a j-cluster: one vector of float32."""
+
+BLOCK = 3 * LANES
+"""Elements of a j-cluster in an array of three components: all x, all y, all z."""
+
+CONSTANTS = ("cutoff2", "k_rf", "c_rf", "shift6", "shift12", "minimum2", "limit2")
+"""Names of the first elements of the kernel's float32 constants; the box over 2^32 follows, row by row."""
+
+FORCE_SCALE = 2.0**32
+"""Fixed-point units per kJ/mol/nm in reproducible mode."""
+
+ENERGY_SCALE = 2.0**20
+"""Fixed-point units per kJ/mol in reproducible mode."""
+
+FORCE_LIMIT = {"fast": 2.0**22, "reproducible": 2.0**18}
+"""Largest force of one pair [kJ/mol/nm]; beyond it the kernel reports an error (see `PairForces.check`)."""
+
+MINIMUM_DISTANCE2 = 3.82e-7
+"""Smallest r^2 [nm^2] that enters a formula: its -6th power is still a float32. Closer pairs that interact
+exceed `FORCE_LIMIT`; those that do not interact give zero instead of 0 * inf."""
+
+Precision = Literal["fast", "reproducible"]
+
+
+@dataclass(frozen=True)
+class KernelSpec:
+    """One compiled variant of the pair kernel.
+
+    Parameters
+    ----------
+    precision : {'fast', 'reproducible'}
+    combination : {'geometric', 'lorentz-berthelot', 'table'}
+    displacement : {'relative', 'pairwise'}
+        'relative': positions become float32 relative to an atom of the i-cluster, once per tile; needs
+        r_list + twice the largest cluster radius <= half the smallest box width. 'pairwise': the integer
+        difference of every pair is converted; always right.
+    orthorhombic : bool
+        The box is diagonal.
+    energies : bool
+        Energies and virial too; slower, so a variant of its own.
+    """
+
+    precision: Precision
+    combination: str
+    displacement: Literal["relative", "pairwise"]
+    orthorhombic: bool
+    energies: bool
+
+    @property
+    def all_masked(self) -> bool:
+        """Every tile carries its bitmask of pairs."""
+        return self.precision == "reproducible"

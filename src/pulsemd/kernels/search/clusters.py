@@ -1,0 +1,125 @@
+"""Clusters of rows in memory blocks, and their bounding boxes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from pulsemd.kernels.nonbonded.spec import BLOCK, LANES, ROWS
+
+
+class Boxes(NamedTuple):
+    """Bounding boxes of clusters.
+
+    Parameters
+    ----------
+    center : (n, 3) int32, lattice units
+    half : (n, 3) int64, lattice units
+        Half extent along each box vector.
+    half_cartesian : (n, 3) float32, nm
+        Largest distance of a member from the centre along x, y, z.
+    """
+
+    center: np.ndarray
+    half: np.ndarray
+    half_cartesian: np.ndarray
+
+
+def aligned(shape, dtype, alignment: int = 64) -> np.ndarray:
+    """An uninitialised array whose memory starts at a multiple of ``alignment`` bytes."""
+    dtype = np.dtype(dtype)
+    size = int(np.prod(shape)) * dtype.itemsize
+    memory = np.empty(size + alignment, np.uint8)
+    offset = -memory.ctypes.data % alignment
+    return memory[offset : offset + size].view(dtype).reshape(shape)
+
+
+@njit(cache=True, nogil=True)
+def order_by_lennard_jones(rows, has_lj, lj_rows):
+    """Within each i-cluster put the atoms that have Lennard-Jones parameters first.
+
+    Parameters
+    ----------
+    rows : (n_blocks * 8,) int32
+        OUTPUT, permuted within groups of four; empty places (-1) stay last.
+    has_lj : (n_local,) bool
+    lj_rows : (n_blocks * 2,) int32
+        OUTPUT, how many of each i-cluster have them.
+    """
+    for cluster in range(len(lj_rows)):
+        first = cluster * ROWS
+        place = first
+        for k in range(first, first + ROWS):
+            row = rows[k]
+            if row >= 0 and has_lj[row]:
+                rows[k] = rows[place]
+                rows[place] = row
+                place += 1
+        lj_rows[cluster] = place - first
+
+
+@njit(cache=True, nogil=True)
+def fill_empty(rows, source):
+    """Row that stands in for each place: an empty place repeats the first atom of its half, or of its block."""
+    for k in range(len(rows)):
+        row = rows[k]
+        if row < 0:
+            row = rows[k - k % ROWS]
+        if row < 0:
+            row = rows[k - k % LANES]
+        source[k] = row
+
+
+@njit(cache=True, nogil=True)
+def gather_blocks(values, source, first, last, blocks):
+    """Copy (n_local, 3) values of blocks ``first`` to ``last`` into (n_blocks * 24,) ``blocks`` (OUTPUT)."""
+    for block in range(first, last):
+        for lane in range(LANES):
+            row = source[block * LANES + lane]
+            for d in range(3):
+                blocks[block * BLOCK + d * LANES + lane] = values[row, d]
+
+
+@njit(cache=True, nogil=True)
+def scatter_add(blocks, rows, first, last, values):
+    """Add blocks ``first`` to ``last`` to (n_local, 3) ``values`` (OUTPUT)."""
+    for block in range(first, last):
+        for lane in range(LANES):
+            row = rows[block * LANES + lane]
+            if row >= 0:
+                for d in range(3):
+                    values[row, d] += blocks[block * BLOCK + d * LANES + lane]
+
+
+@njit(cache=True, nogil=True)
+def bounding_boxes(x, start, size, first, last, scale, boxes):
+    """Boxes of the clusters of ``size`` (4 or 8) atoms in blocks ``first`` to ``last``.
+
+    Parameters
+    ----------
+    x : (n_blocks * 24,) int32
+    start : (3,) int64
+        Origin of the columns: a cluster does not wrap seen from there.
+    scale : (9,) float32, box over 2^32
+    boxes : Boxes
+        OUTPUT
+    """
+    for cluster in range(first * (LANES // size), last * (LANES // size)):
+        place = (cluster * size // LANES) * BLOCK + cluster * size % LANES
+        for d in range(3):
+            low, high = np.int64(1) << 33, np.int64(-1)
+            for k in range(place + d * LANES, place + d * LANES + size):
+                u = (np.int64(x[k]) - start[d]) & 0xFFFFFFFF
+                low, high = min(low, u), max(high, u)
+            boxes.center[cluster, d] = np.int32(start[d] + (low + high) // 2)
+            boxes.half[cluster, d] = (high - low) // 2 + 1
+            boxes.half_cartesian[cluster, d] = 0.0
+        for k in range(place, place + size):
+            for d in range(3):
+                distance = 0.0
+                for e in range(3):
+                    step = np.int32(x[k + e * LANES] - boxes.center[cluster, e])
+                    distance += float(step) * scale[3 * e + d]
+                boxes.half_cartesian[cluster, d] = max(boxes.half_cartesian[cluster, d], abs(distance))

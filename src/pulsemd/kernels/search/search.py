@@ -1,0 +1,227 @@
+"""A neighbor search of one rank: clusters of its owned and ghost rows, and the two lists of tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pulsemd.kernels.nonbonded.spec import BLOCK, LANES
+from pulsemd.kernels.search.clusters import (
+    Boxes,
+    aligned,
+    bounding_boxes,
+    fill_empty,
+    gather_blocks,
+    order_by_lennard_jones,
+)
+from pulsemd.kernels.search.columns import PERIOD, sort_into_columns
+from pulsemd.kernels.search.lists import Exclusions, Places, Reach, TileList, append_tiles
+
+_ROUNDING = 1.0 + 1e-6  # of squared distances in float32
+
+
+@dataclass(frozen=True)
+class SearchCounts:
+    """What a search of one rank found.
+
+    Parameters
+    ----------
+    pairs : int
+        Pairs of this rank within the list radius that interact.
+    excluded : int
+        Excluded pairs of this rank within the list radius. Summed over ranks it must equal the number that
+        `count_within` finds in the topology.
+    tiles_local, tiles_nonlocal : int
+        Length of the lists of tiles.
+    clusters : int
+        j-clusters, owned and ghost.
+    """
+
+    pairs: int
+    excluded: int
+    tiles_local: int
+    tiles_nonlocal: int
+    clusters: int
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Local rows of a rank as a search needs them; see `PairForces.search`."""
+
+    x: np.ndarray
+    n_owned: int
+    has_lj: np.ndarray
+    leader_x: np.ndarray
+    home: np.ndarray
+    exclusions: Exclusions
+
+
+@dataclass(frozen=True)
+class PairList:
+    """Result of a search.
+
+    Parameters
+    ----------
+    rows : (n_blocks * 8,) int32
+        Row in each place, -1 where empty; the first ``n_owned_blocks`` hold owned rows.
+    source : (n_blocks * 8,) int32
+        The same with empty places filled by a neighbor.
+    lj_rows : (2 * n_blocks,) int32
+        Atoms with Lennard-Jones parameters, which come first, in each i-cluster.
+    local, nonlocal_ : TileList, with ``entries`` cut to what is used
+    largest_row_radius : float, nm
+        Largest distance within an i-cluster from its first atom, rounded up.
+    counts : SearchCounts
+    """
+
+    rows: np.ndarray
+    source: np.ndarray
+    lj_rows: np.ndarray
+    n_owned_blocks: int
+    local: TileList
+    nonlocal_: TileList
+    largest_row_radius: float
+    counts: SearchCounts
+
+
+def widths_of(box: np.ndarray) -> np.ndarray:
+    """Perpendicular widths (3,) of a box, nm."""
+    return 1.0 / np.linalg.norm(np.linalg.inv(box), axis=0)
+
+
+def lattice_scale(box: np.ndarray) -> np.ndarray:
+    """Box over 2^32, (9,) float32: the one conversion of lattice differences to nm."""
+    return (np.asarray(box, np.float64) / PERIOD).astype(np.float32).ravel()
+
+
+def is_orthorhombic(box: np.ndarray) -> bool:
+    """Whether the box is diagonal."""
+    return bool(np.count_nonzero(box - np.diag(np.diag(box))) == 0)
+
+
+def build_pair_list(rows: Rows, box, r_list: float, split_dims: Sequence[bool], exact: bool) -> PairList:
+    """Cluster the rows and list the tiles.
+
+    Parameters
+    ----------
+    rows : Rows
+    box : (3, 3) float64, nm
+        Lattice-reduced, ``r_list`` at most half its smallest width.
+    r_list : float, nm
+    split_dims : three bool
+        Dimensions divided over ranks.
+    exact : bool
+        A tile acts on exactly the pairs that are within ``r_list`` now.
+    """
+    widths = widths_of(box)
+    n_owned = rows.n_owned
+    owned, owned_rows = sort_into_columns(rows.x[:n_owned], widths, 0)
+    n_owned_blocks = len(owned_rows)
+    ghost, ghost_rows = sort_into_columns(rows.x[n_owned:], widths, n_owned_blocks)
+    ghost_rows[ghost_rows >= 0] += n_owned
+    place_rows = np.concatenate((owned_rows, ghost_rows)).ravel()
+    n_blocks = len(place_rows) // LANES
+    lj_rows = np.empty(2 * n_blocks, np.int32)
+    order_by_lennard_jones(place_rows, rows.has_lj, lj_rows)
+    source = np.empty_like(place_rows)
+    fill_empty(place_rows, source)
+    required = sum(1 << d for d in range(3) if split_dims[d])
+    scale = lattice_scale(box)
+    ranges = ((0, n_owned_blocks, owned), (n_owned_blocks, n_blocks, ghost))
+    places = _places(rows, place_rows, source, required, ranges)
+    i_boxes, j_boxes = _boxes(places.x, ranges, n_blocks, scale)
+    reach = _reach(box, widths, r_list, scale, i_boxes, j_boxes)
+
+    def fill(parts) -> tuple[TileList, np.ndarray]:
+        return _fill(parts, n_blocks, exact, required, places, i_boxes, j_boxes, reach, rows.exclusions)
+
+    all_owned, all_ghost = (0, n_owned_blocks), (n_owned_blocks, n_blocks)
+    local, found = fill([(all_owned, owned, True, False)])
+    nonlocal_, found_too = fill([(all_owned, ghost, False, True), (all_ghost, ghost, True, True)])
+    counts = SearchCounts(
+        int(found[2] + found_too[2]), int(found[3] + found_too[3]), int(found[1]), int(found_too[1]), n_blocks
+    )
+    radius = 2.0 * _largest_radius(i_boxes)
+    return PairList(place_rows, source, lj_rows, n_owned_blocks, local, nonlocal_, radius, counts)
+
+
+def _places(rows: Rows, place_rows, source, required: int, ranges) -> Places:
+    n_blocks = len(place_rows) // LANES
+    place_of_row = np.empty(len(rows.x), np.int32)
+    filled = np.flatnonzero(place_rows >= 0)
+    place_of_row[place_rows[filled]] = filled
+    x, leader_x = aligned(n_blocks * BLOCK, np.int32), aligned(n_blocks * BLOCK, np.int32)
+    gather_blocks(rows.x, source, 0, n_blocks, x)
+    gather_blocks(rows.leader_x, source, 0, n_blocks, leader_x)
+    home = (rows.home[source] | (7 & ~required)).astype(np.int32)
+    home_any = np.bitwise_or.reduce(home.reshape(-1, LANES // 2), axis=1)
+    lower, upper = np.empty(n_blocks, np.int64), np.empty(n_blocks, np.int64)
+    for first, last, columns in ranges:
+        along = columns.dims[2]
+        component = x.reshape(-1, 3, LANES)[first:last, along]
+        height = (component.astype(np.int64) - columns.start[along]) % PERIOD
+        lower[first:last], upper[first:last] = height.min(axis=1), height.max(axis=1)
+    return Places(place_rows, place_of_row, x, leader_x, home, lower, upper, home_any)
+
+
+def _boxes(x, ranges, n_blocks: int, scale) -> tuple[Boxes, Boxes]:
+    i_boxes, j_boxes = (
+        Boxes(np.empty((n, 3), np.int32), np.empty((n, 3), np.int64), np.empty((n, 3), np.float32))
+        for n in (2 * n_blocks, n_blocks)
+    )
+    for first, last, columns in ranges:
+        bounding_boxes(x, columns.start, LANES // 2, first, last, scale, i_boxes)
+        bounding_boxes(x, columns.start, LANES, first, last, scale, j_boxes)
+    return i_boxes, j_boxes
+
+
+def _largest_radius(boxes: Boxes) -> float:
+    """Largest half diagonal [nm] of any box."""
+    if len(boxes.half_cartesian) == 0:
+        return 0.0
+    return float(np.sqrt((boxes.half_cartesian.astype(np.float64) ** 2).sum(axis=1).max()))
+
+
+def _reach(box, widths, r_list: float, scale, i_boxes: Boxes, j_boxes: Boxes) -> Reach:
+    lattice = np.ceil(r_list * _ROUNDING / widths * PERIOD).astype(np.int64) + 1
+    orthorhombic = is_orthorhombic(box)
+    extent = r_list * _ROUNDING + _largest_radius(i_boxes) + _largest_radius(j_boxes)
+    use_boxes = orthorhombic or extent <= 0.5 * widths.min()
+    return Reach(lattice, scale, orthorhombic, bool(use_boxes), np.float32(r_list * r_list))
+
+
+def _fill(parts, n_blocks: int, exact: bool, required: int, places, i_boxes, j_boxes, reach, exclusions):
+    """Fill one list from (i-range, columns, half, owned_only) parts, enlarging it until it fits."""
+    capacity = 64 * n_blocks + 1024
+    entries = np.empty((2 * n_blocks * len(parts), 4), np.int64)
+    while True:
+        tiles = TileList(
+            entries,
+            np.empty(capacity, np.int32),
+            np.empty(capacity, np.uint32),
+            np.empty(capacity, np.uint32),
+            np.full(n_blocks, -1, np.int64),
+        )
+        counts = np.zeros(4, np.int64)
+        if all(
+            append_tiles(
+                i_range,
+                columns,
+                half,
+                owned_only,
+                exact,
+                required,
+                places,
+                i_boxes,
+                j_boxes,
+                reach,
+                exclusions,
+                tiles,
+                counts,
+            )
+            for i_range, columns, half, owned_only in parts
+        ):
+            return tiles._replace(entries=entries[: counts[0]]), counts
+        capacity *= 2
