@@ -9,62 +9,34 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from pulsemd.domain.exchange import LocalAtoms, distribute, migrate
+from pulsemd.domain.atoms import LocalAtoms, UpdateGroups, select_owned
 from pulsemd.domain.grid import Grid
-from pulsemd.domain.groups import UpdateGroups
 from pulsemd.domain.lattice import LATTICE, difference, reduce_box, to_lattice, to_positions, widths
+from pulsemd.domain.migrate import migrate
 from pulsemd.domain.ownership import pair_is_mine
 from pulsemd.domain.plan import LocalDomain, build_halo
+from pulsemd.halo import Transport
+from pulsemd.halo.transports.loopback import loopback_world
 
 
-class ThreadRank:
-    """Control plane of one rank of a world of threads."""
-
-    name, path = "threads", "memory"
-
-    def __init__(self, rank: int, size: int, slots: list[Any], meeting: threading.Barrier) -> None:
-        self.rank, self.size, self._slots, self._meeting = rank, size, slots, meeting
-
-    def barrier(self) -> None:
-        self._meeting.wait(20)
-
-    def allgather(self, obj: Any) -> list[Any]:
-        self._slots[self.rank] = obj
-        self._meeting.wait(20)
-        everyone = list(self._slots)
-        self._meeting.wait(20)
-        return everyone
-
-    def alltoall(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        return [a[self.rank].copy() for a in self.allgather(list(arrays))]
-
-    def agree(self, error: BaseException | None) -> None:
-        for other in self.allgather(error):
-            if other is not None:
-                raise type(other)(*other.args)
-
-
-def on_ranks(size: int, work: Callable[[Any], Any], expect_errors: bool = False) -> list[Any]:
+def on_ranks(size: int, work: Callable[[Transport], Any], expect_errors: bool = False) -> list[Any]:
     """Result of ``work(transport)`` of every rank; errors are returned if expected, else raised."""
-    slots: list[Any] = [None] * size
     results: list[Any] = [None] * size
-    meeting = threading.Barrier(size)
 
-    def run(rank: int) -> None:
+    def run(transport: Transport) -> None:
         try:
-            results[rank] = work(ThreadRank(rank, size, slots, meeting))
+            results[transport.rank] = work(transport)
         except BaseException as error:
-            results[rank] = error
+            results[transport.rank] = error
 
-    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(size)]
+    threads = [threading.Thread(target=run, args=(t,)) for t in loopback_world(size, timeout=60.0)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    if not expect_errors:
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
+    for result in results:
+        if isinstance(result, BaseException) and not expect_errors:
+            raise result
     return results
 
 
@@ -95,15 +67,15 @@ class World:
     def n(self) -> int:
         return len(self.x)
 
-    def start(self, transport: Any, grid: Grid) -> LocalAtoms:
-        return distribute(transport, grid, self.groups, self.x, self.v)
+    def start(self, transport: Transport, grid: Grid) -> LocalAtoms:
+        return select_owned(grid, transport.rank, self.groups, self.x, self.v)
 
     def domains(
         self, grid: Grid, r_list: float, kind: str = "staged", extent: float = 0.0
     ) -> list[LocalDomain]:
-        def work(transport: Any) -> LocalDomain:
+        def work(transport: Transport) -> LocalDomain:
             atoms = migrate(transport, grid, self.groups, self.start(transport, grid))
-            return build_halo(transport, grid, self.groups, self.box, atoms, r_list, extent, kind)
+            return build_halo(transport, grid, self.groups, atoms, self.box, r_list, extent, kind)
 
         return on_ranks(grid.size, work)
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pulsemd.base.errors import DomainError
 from pulsemd.domain.grid import Grid
-from pulsemd.halo.transport import Transport
+from pulsemd.halo import Transport
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]

@@ -10,19 +10,20 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from pulsemd.base.errors import DomainError
-from pulsemd.domain.exchange import LocalAtoms
+from pulsemd.domain.atoms import Int32, Int64, LocalAtoms, UpdateGroups, local_groups, rows_of_groups
 from pulsemd.domain.grid import Grid, check_grid, lattice_halo, pulse_counts
-from pulsemd.domain.groups import Int32, Int64, UpdateGroups, local_groups, rows_of_groups
 from pulsemd.domain.lattice import LATTICE, check_cutoff, widths
 from pulsemd.domain.ownership import home_bits, lattice_delta
-from pulsemd.halo.plan import HaloPlan, Kind, Pulse
-from pulsemd.halo.transport import Transport
+from pulsemd.halo import HaloPlan, Pulse, Transport
+
+Kind = Literal["staged", "direct"]
 
 _CURVE_BITS = 10  # of the space-filling curve along the longest edge
 _BOUNDARY = 1 << 61  # flag of boundary groups in their sort key
@@ -101,8 +102,8 @@ def build_halo(
     transport: Transport,
     grid: Grid,
     groups: UpdateGroups,
-    box: NDArray[np.float64],
     atoms: LocalAtoms,
+    box: NDArray[np.float64],
     r_list: float,
     extent: float = 0.0,
     kind: Kind = "staged",
@@ -114,10 +115,10 @@ def build_halo(
     transport : Transport
     grid : Grid
     groups : UpdateGroups
-    box : (3, 3) float64, nm
-        Lattice-reduced; the same on every rank.
     atoms : LocalAtoms
         As `migrate` left them.
+    box : (3, 3) float64, nm
+        Lattice-reduced; the same on every rank.
     r_list : float, nm
         Pairs up to this distance at this moment will have both atoms on the rank that owns them.
     extent : float, nm

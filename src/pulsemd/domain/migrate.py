@@ -1,57 +1,12 @@
-"""Owned atoms: update groups go to the rank whose cell holds their leader."""
+"""Migration: update groups go to the rank whose cell holds their leader."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-from numpy.typing import NDArray
 
+from pulsemd.domain.atoms import Int32, LocalAtoms, UpdateGroups, local_groups, rows_of_groups
 from pulsemd.domain.grid import Grid
-from pulsemd.domain.groups import Int32, Int64, UpdateGroups, local_groups, rows_of_groups
-from pulsemd.halo.transport import Transport
-
-
-@dataclass(frozen=True, eq=False)
-class LocalAtoms:
-    """Atoms owned by one rank, whole update groups in consecutive rows.
-
-    Attributes
-    ----------
-    gid : (n,) int32, global ids
-    x : (n, 3) int32, lattice units
-    v : (n, 3) float32, nm/ps
-    image : (n, 3) int32, optional
-        Counters of box crossings; either on every rank or on none.
-    """
-
-    gid: Int32
-    x: Int32
-    v: NDArray[np.float32]
-    image: Int32 | None = None
-
-    def __len__(self) -> int:
-        return len(self.gid)
-
-    def take(self, rows: Int32 | Int64) -> LocalAtoms:
-        """The given rows, in the given order."""
-        image = None if self.image is None else np.take(self.image, rows, axis=0)
-        return LocalAtoms(self.gid[rows], np.take(self.x, rows, axis=0), np.take(self.v, rows, axis=0), image)
-
-
-def distribute(
-    transport: Transport,
-    grid: Grid,
-    groups: UpdateGroups,
-    x: Int32,
-    v: NDArray[np.float32],
-    image: Int32 | None = None,
-) -> LocalAtoms:
-    """This rank's atoms, where every rank holds the whole system in the order of global ids."""
-    leaders = groups.atoms[groups.offset[:-1]]
-    mine = np.flatnonzero(grid.rank_of(x[leaders]) == transport.rank).astype(np.int32)
-    gid = groups.atoms[rows_of_groups(mine, groups.offset)]
-    return LocalAtoms(np.arange(groups.n_atoms, dtype=np.int32), x, v, image).take(gid)
+from pulsemd.halo import Transport
 
 
 def migrate(transport: Transport, grid: Grid, groups: UpdateGroups, atoms: LocalAtoms) -> LocalAtoms:
@@ -93,14 +48,14 @@ def _joined(a: LocalAtoms, b: LocalAtoms) -> LocalAtoms:
     )
 
 
-def _pack(atoms: LocalAtoms) -> NDArray[np.int32]:
+def _pack(atoms: LocalAtoms) -> Int32:
     columns = [atoms.gid[:, None], atoms.x, np.ascontiguousarray(atoms.v).view(np.int32)]
     if atoms.image is not None:
         columns.append(atoms.image)
     return np.concatenate(columns, axis=1)
 
 
-def _unpack(rows: NDArray[np.int32], with_image: bool) -> LocalAtoms:
+def _unpack(rows: Int32, with_image: bool) -> LocalAtoms:
     columns = [np.ascontiguousarray(c) for c in np.split(rows, [1, 4, 7], axis=1)]
     image = columns[3] if with_image else None
     return LocalAtoms(columns[0][:, 0], columns[1], columns[2].view(np.float32), image)

@@ -1,4 +1,4 @@
-"""Update groups: atoms that always share a rank."""
+"""Update groups, and the atoms a rank owns."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from numba import njit
 from numpy.typing import NDArray
 
 from pulsemd.base.errors import DomainError
+from pulsemd.domain.grid import Grid
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
+Float32 = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +49,48 @@ class UpdateGroups:
         if (group < 0).any():
             raise DomainError(f"atom {int(np.argmin(group)) + 1} is in no update group")
         return group
+
+
+@dataclass(frozen=True, eq=False)
+class LocalAtoms:
+    """Atoms owned by one rank, whole update groups in consecutive rows.
+
+    Attributes
+    ----------
+    gid : (n,) int32, global ids
+    x : (n, 3) int32, lattice units
+    v : (n, 3) float32, nm/ps
+    image : (n, 3) int32, optional
+        Counters of box crossings; either on every rank or on none.
+    """
+
+    gid: Int32
+    x: Int32
+    v: Float32
+    image: Int32 | None = None
+
+    def __len__(self) -> int:
+        return len(self.gid)
+
+    def take(self, rows: Int32 | Int64) -> LocalAtoms:
+        """The given rows, in the given order."""
+        image = None if self.image is None else np.take(self.image, rows, axis=0)
+        return LocalAtoms(self.gid[rows], np.take(self.x, rows, axis=0), np.take(self.v, rows, axis=0), image)
+
+
+def select_owned(
+    grid: Grid,
+    rank: int,
+    groups: UpdateGroups,
+    x: Int32,
+    v: Float32,
+    image: Int32 | None = None,
+) -> LocalAtoms:
+    """The atoms of one rank, where every rank holds the whole system in the order of global ids."""
+    leaders = groups.atoms[groups.offset[:-1]]
+    mine = np.flatnonzero(grid.rank_of(x[leaders]) == rank).astype(np.int32)
+    gid = groups.atoms[rows_of_groups(mine, groups.offset)]
+    return LocalAtoms(np.arange(groups.n_atoms, dtype=np.int32), x, v, image).take(gid)
 
 
 def local_groups(groups: UpdateGroups, gid: Int32) -> tuple[Int32, Int64]:
