@@ -17,7 +17,7 @@ from pulsemd.engine.system import System, prepare_system
 from pulsemd.halo import Transport
 from pulsemd.io.energies import EnergyWriter
 from pulsemd.io.gromacs.gro_writer import write_gro
-from pulsemd.io.gromacs.mdp import write_mdp
+from pulsemd.io.gromacs.mdp import to_mdp
 from pulsemd.io.gromacs.system import read_system
 from pulsemd.io.trajectory import DcdWriter
 from pulsemd.report.progress import progress_line
@@ -39,12 +39,12 @@ def _read(transport: Transport, request: RunRequest) -> System:
     if transport.rank == 0:
         try:
             topology, table, configuration, settings = read_system(
-                request.conf, request.top, request.mdp, request.include
+                request.conf, request.top, request.settings, request.include
             )
             system = prepare_system(
                 topology,
                 table,
-                request.apply(settings),
+                settings.with_drawn_seeds(),
                 configuration.positions,
                 configuration.velocities,
                 configuration.box,
@@ -110,7 +110,7 @@ def _outputs(transport: Transport, system: System, out: Path) -> Iterator[list[R
         if transport.rank != 0:
             yield _reporters(s.nstenergy, interval, _nothing, _nothing, _nothing)
             return
-        write_mdp(out / "run.mdp", s)
+        (out / "run.mdp").write_text(to_mdp(s), encoding="utf-8")
         table = stack.enter_context(EnergyWriter(out / "energies.csv"))
         trajectory = None
         if interval:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,10 @@ class RunRequest:
 
     Parameters
     ----------
-    conf, top, mdp : Path
+    conf, top : Path
+    settings : RunSettings
+        Of the settings file, with what flags replace.
     include : tuple of Path
-    overrides : dict
-        Settings that flags replace, by their names in `RunSettings`.
     options : RunOptions
     out : Path or None
         None: energies only.
@@ -34,16 +34,11 @@ class RunRequest:
 
     conf: Path
     top: Path
-    mdp: Path
+    settings: RunSettings
     include: tuple[Path, ...] = ()
-    overrides: dict[str, Any] = field(default_factory=dict)
     options: RunOptions = field(default_factory=RunOptions)
     out: Path | None = None
     json: bool = False
-
-    def apply(self, settings: RunSettings) -> RunSettings:
-        """Settings of the file with the flags' values, and seeds drawn."""
-        return replace(settings, **self.overrides).with_drawn_seeds()
 
 
 def input_files(args: argparse.Namespace) -> tuple[Path, Path, Path]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pulsemd.base.errors import ConfigError, InputError, TransportError
 from pulsemd.cli.request import RunRequest, input_files, run_options
-from pulsemd.halo import TRANSPORTS, launch, open_transport, started_ranks
+from pulsemd.cli.started import started_as
+from pulsemd.halo import TRANSPORTS, launch, open_transport
+from pulsemd.io.gromacs.mdp import read_settings
 
 RESULTS = ("energies.csv", "trajectory.dcd", "final.gro", "summary.json", "run.mdp")
 """Files of a run's directory."""
@@ -18,7 +20,9 @@ RESULTS = ("energies.csv", "trajectory.dcd", "final.gro", "summary.json", "run.m
 def main(args: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
     conf, top, mdp = input_files(args)
-    options = run_options(args, _toml_table(mdp), started_ranks())
+    settings, table = read_settings(mdp)
+    started = started_as()
+    options = run_options(args, table, None if started is None else started[1])
     if options.rung not in TRANSPORTS:
         raise TransportError(
             f"--transport {options.rung}: needs a GPU, and this version has CPU kernels only"
@@ -26,14 +30,13 @@ def main(args: argparse.Namespace) -> int:
     request = RunRequest(
         conf,
         top,
-        mdp,
+        replace(settings, **_overrides(args)),
         include=tuple(Path(folder) for folder in args.include),
-        overrides=_overrides(args),
         options=options,
-        out=_prepare(args.out) if args.command == "run" else None,
+        out=_prepare(args.out, started is None or started[0] == 0) if args.command == "run" else None,
         json=args.json,
     )
-    if started_ranks() is not None or (options.ranks == 1 and options.rung == "loopback"):
+    if started is not None or (options.ranks == 1 and options.rung == "loopback"):
         from pulsemd.cli.rank import run_rank
 
         with open_transport(options.rung, timeout=options.timeout) as transport:
@@ -47,22 +50,6 @@ def main(args: argparse.Namespace) -> int:
             timeout=options.timeout,
         )
     return 0
-
-
-def _toml_table(path: Path) -> dict[str, Any]:
-    """The ``[pulsemd]`` table of a settings file in TOML; nothing for an ``.mdp``."""
-    if path.suffix != ".toml":
-        return {}
-    try:
-        with open(path, "rb") as handle:
-            table = tomllib.load(handle).get("pulsemd", {})
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", path) from error
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"is not TOML: {error}", path) from error
-    if not isinstance(table, dict):
-        raise ConfigError(f"{path}: [pulsemd] is not a table")
-    return table
 
 
 def _overrides(args: argparse.Namespace) -> dict[str, Any]:
@@ -81,7 +68,7 @@ def _overrides(args: argparse.Namespace) -> dict[str, Any]:
     return values
 
 
-def _prepare(out: str) -> Path:
+def _prepare(out: str, first: bool) -> Path:
     """The directory of the results, made if absent.
 
     Raises
@@ -90,6 +77,8 @@ def _prepare(out: str) -> Path:
         If it cannot be made or already holds results.
     """
     folder = Path(out)
+    if not first:
+        return folder
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

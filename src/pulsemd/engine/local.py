@@ -50,21 +50,3 @@ def exclusion_pairs(offset, atoms):
                 pairs[m, 0], pairs[m, 1] = i, atoms[k]
                 m += 1
     return pairs[:m]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def count_within(x, pairs, box, r):
-    """How many pairs of local rows are nearer than `r` (nm), (k, 2) int32 rows."""
-    count = 0
-    for k in range(pairs.shape[0]):
-        i, j = pairs[k, 0], pairs[k, 1]
-        sx = float(np.int32(x[i, 0] - x[j, 0])) * 2.0**-32
-        sy = float(np.int32(x[i, 1] - x[j, 1])) * 2.0**-32
-        sz = float(np.int32(x[i, 2] - x[j, 2])) * 2.0**-32
-        r2 = 0.0
-        for d in range(3):
-            c = sx * box[0, d] + sy * box[1, d] + sz * box[2, d]
-            r2 += c * c
-        if r2 < r * r:
-            count += 1
-    return count

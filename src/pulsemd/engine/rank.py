@@ -17,13 +17,12 @@ from pulsemd.domain.ownership import assign_terms, check_terms
 from pulsemd.domain.plan import LocalDomain, build_halo
 from pulsemd.engine.coupling import degrees_of_freedom, v_rescale_factor
 from pulsemd.engine.energies import ENERGY_SCALE, FORCE_SCALE, MOMENTUM_SCALE, N_PAIR_SUMS, Kinetic
-from pulsemd.engine.local import count_within, exclusion_pairs, local_exclusions
+from pulsemd.engine.local import exclusion_pairs, local_exclusions
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.system import System, water_kinds
 from pulsemd.halo import Channel, Transport
-from pulsemd.kernels.nonbonded.exclusions import exclusion_forces
+from pulsemd.kernels.nonbonded.exclusions import count_within, exclusion_forces, self_energy
 from pulsemd.kernels.nonbonded.launch import PairForces
-from pulsemd.kernels.nonbonded.settings import pair_constants
 from pulsemd.kernels.update.leapfrog import kinetic_sums, leapfrog_free, leapfrog_settle, new_scratch
 from pulsemd.schedule.phase import Phase, PhaseTimer
 
@@ -81,7 +80,6 @@ class Rank:
         self._exclusions = exclusion_pairs(topology.exclusion_offset, topology.exclusion_atoms)
         self._groups = UpdateGroups(topology.group_offset, topology.group_atoms)
         self._pair_forces = PairForces(system.table, settings, options.precision)
-        self._constants = pair_constants(settings)
         self._scratch = new_scratch()
         self._pair_sums = np.zeros(N_PAIR_SUMS, self._sum_type)
         self._constraint_virial = np.zeros(9, self._sum_type)
@@ -169,7 +167,7 @@ class Rank:
             rows,
             domain.leader_x,
             domain.home,
-            self.grid.split_dims,
+            [n > 1 for n in self.grid.shape],
             self.r_list,
         )
         mine, self.excluded = assign_terms(
@@ -180,14 +178,12 @@ class Rank:
 
     def _verify_masks(self, masked: int, x: NDArray[np.int32]) -> None:
         """The excluded pairs masked in all pair lists must be the exclusion terms within the list cut-off."""
-        box, margin = self.system.box, 1e-5
-        near = count_within(x, self.excluded, box, self.r_list - margin)
-        far = count_within(x, self.excluded, box, self.r_list + margin)
-        listed, least, most = np.sum(self.transport.allgather(np.array([masked, near, far])), axis=0)
-        if not least <= listed <= most:
+        near = count_within(x, self.excluded, self.system.box, self.r_list)
+        listed, expected = np.sum(self.transport.allgather(np.array([masked, near])), axis=0)
+        if listed != expected:
             raise DomainError(
                 f"search {self.n_searches}: the pair lists of all ranks hold {listed} excluded pairs, "
-                f"the terms {least}; a pair is lost or listed twice; please report this"
+                f"the terms {expected}; a pair is lost or listed twice; please report this"
             )
 
     # ---- a step -------------------------------------------------------------------------------------------------
@@ -232,10 +228,13 @@ class Rank:
             self.excluded,
             self.system.topology.charge[self.domain.gid],
             self.system.box,
-            self._constants,
+            self._pair_forces.constants,
             self.f[:n],
             self._sums_wanted(),
         )
+        if self.flags.energies:
+            owned = self.system.topology.charge[self.domain.gid[: self.domain.n_owned]]
+            self_energy(owned, self._pair_forces.constants, self._pair_sums)
 
     def _sums_wanted(self) -> NDArray[np.float64] | NDArray[np.int64] | None:
         return self._pair_sums if self.flags.energies else None
@@ -293,20 +292,13 @@ class Rank:
         return Kinetic(float(total[0]), np.array(total[1:]))
 
     def _sum_energies(self) -> NDArray[np.float64]:
-        """Energies and virials of all ranks, kJ/mol, with the reaction field's self term."""
+        """Energies and virials of all ranks, kJ/mol."""
         self._pair_forces.check()
         mine = np.concatenate([self._pair_sums, self._constraint_virial])
         total = self._energies.sum(mine).astype(np.float64)
         if self.reproducible:
             total /= ENERGY_SCALE
-        total[1] += self.self_energy
         return total
-
-    @property
-    def self_energy(self) -> float:
-        """Reaction-field energy of every charge with itself, -f/eps_r c_rf q^2 / 2 summed, kJ/mol."""
-        charge, constants = self.system.topology.charge, self._constants
-        return -0.5 * constants.coulomb_factor * constants.c_rf * float(charge @ charge)
 
     def evaluate(self, step: int, timer: PhaseTimer) -> None:
         """Energies of the current positions without moving: a whole step that is then taken back."""

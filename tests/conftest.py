@@ -1,0 +1,39 @@
+"""Shared by all tests: running the command as users do, in processes of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+class Command:
+    """Runs ``pulsemd`` in a directory and returns the finished process."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __call__(self, *words: object, env: dict[str, str] | None = None, timeout: float = 250):
+        return subprocess.run(
+            [sys.executable, "-m", "pulsemd.cli.main", *map(str, words)],
+            cwd=self.folder,
+            env={**os.environ, **(env or {})},
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
+
+    def summary(self, *words: object, env: dict[str, str] | None = None, timeout: float = 250) -> dict:
+        """The JSON object of a run that must succeed."""
+        done = self(*words, "--json", env=env, timeout=timeout)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+
+@pytest.fixture
+def pulsemd(tmp_path) -> Command:
+    return Command(tmp_path)

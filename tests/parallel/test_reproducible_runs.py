@@ -1,0 +1,44 @@
+"""Reproducible mode: one trajectory hash for every number of ranks, plan and transport."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+
+import pytest
+
+MPI = pytest.param("mpi", marks=pytest.mark.mpi)
+has_mpi = importlib.util.find_spec("mpi4py") is not None
+
+
+def run_hash(pulsemd, steps, ranks, plan="staged", transport=None, env=None):
+    out = f"{steps}-{ranks}-{plan}-{transport}"
+    words = ["run", "water", "-o", out, "--precision", "reproducible", "--steps", steps, "--seed", 7]
+    words += ["--ranks", ranks, "--plan", plan] + (["--transport", transport] if transport else [])
+    summary = pulsemd.summary(*words, env=env, timeout=600)
+    assert summary["ranks"] == ranks
+    assert summary["plan"] == plan
+    assert transport in (None, summary["transport"])
+    return summary["trajectory_hash"]
+
+
+def test_hash_few_steps_is_the_same_on_1_2_5_8_ranks(pulsemd):
+    expected = run_hash(pulsemd, 60, 1)
+    assert run_hash(pulsemd, 59, 1) != expected
+    for ranks, plan, transport in ((2, "staged", "shmem"), (5, "direct", "shmem"), (8, "staged", "loopback")):
+        assert run_hash(pulsemd, 60, ranks, plan, transport) == expected, (ranks, plan, transport)
+
+
+@pytest.mark.mpi
+@pytest.mark.skipif(not has_mpi, reason="mpi4py is not installed")
+def test_hash_few_steps_is_the_same_over_mpi(pulsemd):
+    assert run_hash(pulsemd, 60, 2, "staged", "mpi") == run_hash(pulsemd, 60, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+def test_hash_1000_steps_full_matrix_is_one_hash(pulsemd):
+    expected = run_hash(pulsemd, 1000, 1)
+    transports = ["loopback", "shmem"] + (["mpi"] if has_mpi else [])
+    for ranks, plan, transport in itertools.product((1, 2, 3, 4, 5, 7, 8), ("staged", "direct"), transports):
+        assert run_hash(pulsemd, 1000, ranks, plan, transport) == expected, (ranks, plan, transport)

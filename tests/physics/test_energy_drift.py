@@ -1,0 +1,97 @@
+"""Energy conservation of long runs and the canonical distribution; slow statistics."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from pulsemd.base.units import BOLTZMANN
+from pulsemd.io.energies import read_energies
+
+SETTINGS = """
+integrator = md
+dt = 0.002
+nstenergy = 50
+nstcalcenergy = 50
+nstlist = 20
+cutoff-scheme = Verlet
+verlet-buffer-tolerance = {tolerance}
+coulombtype = reaction-field
+epsilon-rf = 0
+rcoulomb = 1.0
+rvdw = 1.0
+vdw-modifier = potential-shift
+comm-mode = linear
+nstcomm = 100
+gen-vel = yes
+gen-temp = 300
+"""
+SEEDS = (1, 2, 3)
+
+
+def run(pulsemd, name, settings, steps, seed, precision):
+    (pulsemd.folder / f"{name}.mdp").write_text(settings)
+    words = ["run", "water", "-f", f"{name}.mdp", "-o", name, "--steps", steps, "--seed", seed]
+    pulsemd.summary(*words, "--precision", precision, timeout=3600)
+    return read_energies(pulsemd.folder / name / "energies.csv")
+
+
+def drifts(pulsemd, tolerance, precision):
+    """Slope of the total energy over 100 ps for each seed, kJ/mol/ps per atom."""
+    slopes = []
+    for seed in SEEDS:
+        settings = SETTINGS.format(tolerance=tolerance)
+        table = run(pulsemd, f"nve-{precision}-{tolerance}-{seed}", settings, 50_000, seed, precision)
+        slopes.append(np.polyfit(table["time_ps"], table["total"], 1)[0] / 3000)
+    return np.array(slopes)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("precision", ["fast", "reproducible"])
+def test_nve_tight_tolerance_does_not_drift(pulsemd, precision):
+    slopes = drifts(pulsemd, 1e-5, precision)
+    error = slopes.std(ddof=1) / np.sqrt(len(slopes))
+    print(f"{precision}, tolerance 1e-5: {slopes.mean():.2e} +- {error:.1e} kJ/mol/ps per atom")
+    assert abs(slopes.mean()) <= 2e-5 + error
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("precision", ["fast", "reproducible"])
+def test_nve_default_tolerance_drifts_no_more_than_gmx(pulsemd, precision):
+    """gmx 2022.5 drifts by 4.2e-4 kJ/mol/ps per atom on this system."""
+    slopes = drifts(pulsemd, 0.005, precision)
+    print(f"{precision}, tolerance 0.005: {slopes} kJ/mol/ps per atom")
+    assert abs(slopes.mean()) <= 4.2e-4
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("precision", ["fast", "reproducible"])
+def test_v_rescale_kinetic_energy_is_canonical(pulsemd, precision):
+    settings = SETTINGS.format(tolerance=0.005)
+    settings += "tcoupl = v-rescale\ntc-grps = System\ntau-t = 0.1\nref-t = 300\n"
+    table = run(pulsemd, f"nvt-{precision}", settings, 100_000, 1, precision)
+    kinetic = table["kinetic"][table["time_ps"] > 2.0]
+    n_dof = 6 * 1000 - 3
+    mean, variance = 0.5 * n_dof * BOLTZMANN * 300, 0.5 * n_dof * (BOLTZMANN * 300) ** 2
+    blocks = kinetic[: len(kinetic) // 20 * 20].reshape(20, -1).mean(1)
+    error = blocks.std(ddof=1) / np.sqrt(len(blocks))
+    print(f"{precision}: mean {kinetic.mean():.2f} of {mean:.2f} +- {error:.2f}, variance ratio {kinetic.var() / variance:.3f}")
+    assert abs(kinetic.mean() - mean) <= 3 * error
+    assert abs(kinetic.var() / variance - 1) <= 0.1
+
+
+def test_nve_short_run_conserves_energy(pulsemd):
+    """A few hundred steps: a missing term or a wrong sign shows at once."""
+    settings = SETTINGS.format(tolerance=1e-5)
+    energies = {}
+    for precision in ("fast", "reproducible"):
+        table = run(pulsemd, precision, settings, 400, 5, precision)
+        assert np.ptp(table["total"]) < 0.01 * np.ptp(table["potential"]) + 2.0
+        energies[precision] = table["total"]
+    for a, b in itertools.pairwise(energies.values()):
+        np.testing.assert_allclose(a[:2], b[:2], atol=0.5)
