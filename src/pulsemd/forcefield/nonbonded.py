@@ -71,6 +71,7 @@ def build_table(
     if comb_rule != 1:
         one = np.where((a < 0)[:, None] | (a < 0)[None, :], -one, one)
     ruled = _coefficients(comb_rule, one, two)
+    one, two = one.copy(), two.copy()
     for (i, j), (p, q) in overrides.items():
         one[i, j] = one[j, i] = p
         two[i, j] = two[j, i] = q

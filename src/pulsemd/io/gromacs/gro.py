@@ -98,6 +98,7 @@ def read_gro(path: str | PathLike[str]) -> GroFile:
     text = _load(path)
     n = _count(text)
     box = _box(text, 2 + n)
+    _check_end(text, n)
     layout = _layout(text, n)
     positions = np.empty((n, 3))
     velocities = None if layout.velocity_dot is None else np.zeros((n, 3), np.float32)
@@ -155,6 +156,11 @@ def _count(text: _Text) -> int:
             text.path,
             2,
         )
+    return n
+
+
+def _check_end(text: _Text, n: int) -> None:
+    """Refuse text after the box of the first frame."""
     for extra in range(n + 3, len(text.start)):
         if text.line(extra).strip():
             raise InputError(
@@ -163,7 +169,6 @@ def _count(text: _Text) -> int:
                 text.path,
                 extra + 1,
             )
-    return n
 
 
 def _box(text: _Text, index: int) -> NDArray[np.float64]:

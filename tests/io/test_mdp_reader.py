@@ -1,0 +1,184 @@
+"""Settings: defaults and resolved values as gmx grompp's, everything else refused or named as without effect."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pulsemd.base.errors import InputError
+from pulsemd.forcefield.settings import RunSettings
+from pulsemd.io.gromacs import read_settings, to_mdp
+
+DATA = Path(__file__).parent / "data"
+COUPLED = "tcoupl = V-rescale\ntc-grps = System\ntau-t = 0.5\nref-t = 300\n"
+
+
+def read(tmp_path: Path, text: str, name: str = "run.mdp") -> RunSettings:
+    (tmp_path / name).write_text(text)
+    return read_settings(tmp_path / name)[0]
+
+
+def test_mdp_empty_file_gives_defaults(tmp_path: Path) -> None:
+    assert read(tmp_path, "; nothing\n") == RunSettings()
+
+
+def test_mdp_full_output_of_gmx_accepted(tmp_path: Path) -> None:
+    # mdout.mdp of: gmx grompp -f m.mdp -c c.gro -p base.top -maxwarn 5 (gmx 2022.5), every option it knows
+    settings, _ = read_settings(DATA / "mdp" / "mdout.mdp")
+    expected, _ = read_settings(DATA / "top" / "m.mdp")
+    assert replace(settings, ignored=(), gen_seed=-1) == replace(expected, ignored=())
+    assert "pme_order (only for lattice sums)" in settings.ignored
+
+
+def test_mdp_names_and_words_any_case_and_hyphens_accepted(tmp_path: Path) -> None:
+    settings = read(
+        tmp_path,
+        "CoulombType = reaction_field\nNst_List=7;c\nvdw_modifier=Potential-shift-Verlet\nnstxtcout = 5\n",
+    )
+    assert (settings.coulombtype, settings.nstlist, settings.vdw_modifier) == (
+        "reaction-field",
+        7,
+        "potential-shift",
+    )
+    assert settings.nstxout_compressed == 5
+
+
+def test_mdp_define_and_include_split(tmp_path: Path) -> None:
+    settings = read(tmp_path, "define = -DPOSRES -DFC=1000\ninclude = -I/a/b -I../c\n")
+    assert settings.define == ("POSRES", "FC=1000")
+    assert settings.include == ("/a/b", "../c")
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "value"),
+    [  # values in the .tpr of gmx 2022.5: gmx dump -s
+        ("nstenergy = 10\n", "nstcalcenergy", 10),
+        ("nstenergy = 130\n", "nstenergy", 200),
+        ("nstcalcenergy = 30\nnstenergy = 100\n", "nstenergy", 120),
+        ("nstcalcenergy = 0\n", "nstenergy", 1000),
+        ("nstcomm = 0\n", "comm_mode", "none"),
+        (COUPLED, "nsttcouple", 10),
+        (COUPLED + "nsttcouple = -1\n", "nsttcouple", 10),
+        (COUPLED + "nsttcouple = 7\n", "nsttcouple", 7),
+        (COUPLED, "tc_grps", ("System",)),
+    ],
+)
+def test_mdp_dependent_value_resolved_as_gmx(tmp_path: Path, text: str, field: str, value: object) -> None:
+    assert getattr(read(tmp_path, text), field) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("fourierspacing = 0.12\n", "fourierspacing (only for lattice sums)"),
+        ("emtol = 10\n", "emtol (only for other integrators)"),
+        ("tau-t = 0.1\n", "tau_t (only with tcoupl)"),
+        ("rlist = 1.2\n", "rlist (it follows from verlet_buffer_tolerance)"),
+        ("epsilon-rf = 78\n", "epsilon_rf (only for coulombtype = reaction-field)"),
+        ("ns_type = grid\n", "ns_type (not used by GROMACS either)"),
+    ],
+)
+def test_mdp_option_without_effect_listed_once(tmp_path: Path, text: str, message: str) -> None:
+    assert read(tmp_path, text).ignored == (message,)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("dt = 0.001\nfoo = 1\n", 2, "unknown option foo"),
+        ("dt = 0.001\nDT = 0.002\n", 2, "set before in line 1"),
+        ("dt 0.001\n", 1, "name = value"),
+        ("dt = fast\n", 1, "dt = fast: not a valid value"),
+        ("dt = nan\n", 1, "dt = nan"),
+        ("dt = 1 2\n", 1, "not a valid value"),
+        ("nsteps = 1.5\n", 1, "not a valid value"),
+        ("nsteps = 1_000\n", 1, "not a valid value"),
+        ("integrator = sd\n", 1, "integrator = sd: supported: md"),
+        ("coulombtype = PME\n", 1, "supported: cut-off, reaction-field"),
+        ("\nvdw-modifier = force-switch\n", 2, "supported: potential-shift, none"),
+        ("cutoff-scheme = group\n", 1, "supported: verlet"),
+        ("pbc = xy\n", 1, "supported: xyz"),
+        ("DispCorr = EnerPres\n", 1, "supported: no"),
+        ("tcoupl = nose-hoover\n", 1, "supported: no, v-rescale"),
+        ("tc-grps = Protein SOL\n", 1, "the one group System"),
+        ("constraints = all-angles\n", 1, "supported: none, h-bonds, all-bonds"),
+        ("comm-mode = angular\n", 1, "supported: linear, none"),
+        ("gen-vel = maybe\n", 1, "not a valid value"),
+        ("define = POSRES\n", 1, "written as -D"),
+        ("pcoupl = Parrinello-Rahman\n", 1, "is not supported: only no"),
+        ("freezegrps = SOL\n", 1, "only an empty value"),
+        ("electric-field-x = 1 0 0 0\n", 1, "only 0"),
+        ("free-energy = yes\n", 1, "only no"),
+        ("dt = 0\n", 1, "positive"),
+        ("nstlist = 0\n", 1, "at least 1"),
+        ("nsteps = -2\n", 1, "-1 for a run without end"),
+        ("nstcomm = -5\n", 1, "not be negative"),
+        ("epsilon-r = 0\n", 1, "positive"),
+        ("rcoulomb = 1.2\nrvdw = 1.0\n", 2, "must be equal"),
+        ("verlet-buffer-tolerance = 0\n", 1, "positive, or -1"),
+        ("verlet-buffer-tolerance = -1\nrlist = 0.9\n", 2, "smaller than the cut-off"),
+        ("coulombtype = reaction-field\nepsilon-rf = 0.5\n", 2, "epsilon_rf = 0.5"),
+        ("gen-vel = yes\ncontinuation = yes\n", 1, "contradicts"),
+        ("tcoupl = v-rescale\n", 1, "needs tc_grps"),
+        (COUPLED.replace("0.5", "0"), 1, "positive tau_t"),
+        (COUPLED.replace("ref-t = 300\n", ""), 1, "ref_t"),
+        (COUPLED + "nsttcouple = 0\n", 5, "at least 1"),
+    ],
+)
+def test_mdp_bad_option_refused_with_line(tmp_path: Path, text: str, line: int, message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        read(tmp_path, text)
+    assert caught.value.line == line
+
+
+def test_mdp_zero_electric_field_accepted(tmp_path: Path) -> None:
+    assert read(tmp_path, "electric-field-x = 0 0.0 0 0\ncomm-grps = System\nannealing = no\n").ignored == ()
+
+
+@pytest.mark.parametrize(
+    "text", ["", COUPLED, "define = -DA=1 -DB\nrcoulomb = 1.2\nrvdw=1.2\ngen-vel = yes\n", "nstcomm=0\n"]
+)
+def test_mdp_written_settings_read_back_the_same(tmp_path: Path, text: str) -> None:
+    settings = read(tmp_path, text)
+    again = read(tmp_path, to_mdp(settings))
+    assert replace(again, ignored=()) == settings
+
+
+def test_mdp_seeds_drawn_only_where_asked() -> None:
+    drawn = RunSettings(gen_seed=5).with_drawn_seeds()
+    assert drawn.gen_seed == 5
+    assert drawn.ld_seed >= 0
+
+
+def test_mdp_toml_same_names_and_pulsemd_table(tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text(
+        'nsteps = 100\n"tc-grps" = "System"\ntcoupl = "v-rescale"\ntau_t = 0.5\nref-t = 300\ngen_vel = true\n'
+        'define = ["-DA", "-DB"]\n[pulsemd]\nranks = 2\n'
+    )
+    settings, table = read_settings(path)
+    assert (settings.nsteps, settings.gen_vel, settings.tau_t, settings.define) == (
+        100,
+        True,
+        0.5,
+        ("A", "B"),
+    )
+    assert table == {"ranks": 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("nsteps = 1\nfoo = 2\n", 2, "unknown option foo"),
+        ("nsteps = 1\n[extra]\nx = 2\n", 2, r"unknown table \[extra\]"),
+        ("nsteps = 1\nnsteps =\n", 2, "line 2"),
+        ("pulsemd = 3\n", 1, "must be a table"),
+        ('dt = 0.002\nrcoulomb = "x"\n', 2, "rcoulomb = x"),
+    ],
+)
+def test_mdp_bad_toml_refused_with_line(tmp_path: Path, text: str, line: int, message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        read(tmp_path, text, "run.toml")
+    assert caught.value.line == line
