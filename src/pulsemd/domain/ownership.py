@@ -2,7 +2,7 @@
 
 In every split dimension the leader that is lower, by the sign of the int32 difference, gives its cell; ties
 share a cell. The owner may own none of the atoms, but all of them are within its halo (see
-`pulsemd.domain.plan`).
+`pulsemd.domain.ghosts`).
 """
 
 from __future__ import annotations

@@ -1,15 +1,8 @@
-"""Building the halo of one rank at a neighbour search.
-
-A rank needs every group whose leader lies, in each split dimension, in its own cell or up to the halo width
-above it (eighth shell). ``uint32(leader - lower bound) < cell width + halo`` is that region exactly, so
-staged and direct plans give the same ghosts and no rounding decides who is sent.
-"""
+"""Building the halo of one rank at a neighbour search: order of the owned rows, halo width, plan."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -18,10 +11,11 @@ from numpy.typing import NDArray
 
 from pulsemd.base.errors import DomainError
 from pulsemd.domain.atoms import Int32, Int64, LocalAtoms, UpdateGroups, local_groups, rows_of_groups
-from pulsemd.domain.grid import Grid, check_grid, lattice_halo, pulse_counts
+from pulsemd.domain.ghosts import GroupTable, build_direct, build_staged, with_remote_starts
+from pulsemd.domain.grid import Grid, check_grid, lattice_halo
 from pulsemd.domain.lattice import LATTICE, check_cutoff, widths
 from pulsemd.domain.ownership import home_bits, lattice_delta
-from pulsemd.halo import HaloPlan, Pulse, Transport
+from pulsemd.halo import HaloPlan, Transport
 
 Kind = Literal["staged", "direct"]
 
@@ -62,40 +56,6 @@ class LocalDomain:
     split_dims: tuple[int, ...]
     plan: HaloPlan
     halo_width: float
-
-
-@dataclass(frozen=True, eq=False)
-class _GroupTable:
-    """Groups present on this rank so far; ``origin`` is the pulse that brought each, -1 for owned."""
-
-    ids: Int32
-    leader: Int32
-    start: Int64
-    origin: Int32
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def extended(self, message: Int32, pulse: int, groups: UpdateGroups) -> _GroupTable:
-        """With the groups of one received message: rows (id, leader x, y, z)."""
-        ids = np.ascontiguousarray(message[:, 0])
-        sizes = groups.offset[ids + 1] - groups.offset[ids]
-        return _GroupTable(
-            np.concatenate([self.ids, ids]),
-            np.concatenate([self.leader, message[:, 1:]]),
-            np.concatenate([self.start, self.start[-1] + np.cumsum(sizes)]),
-            np.concatenate([self.origin, np.full(len(ids), pulse, np.int32)]),
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class _Send:
-    """One pulse as its sender sees it."""
-
-    dim: int
-    send_rank: int
-    recv_rank: int
-    selected: Int32  # groups of the table
 
 
 def build_halo(
@@ -154,15 +114,15 @@ def build_halo(
     order, n_interior_groups = _curve_order(grid, rank, halo, widths(box), leader, ids)
     atoms = atoms.take(rows_of_groups(order, start))
     start = np.concatenate([[0], np.cumsum(np.diff(start)[order])])
-    owned = _GroupTable(ids[order], leader[order], start, np.full(len(order), -1, np.int32))
-    build = _build_staged if kind == "staged" else _build_direct
+    owned = GroupTable(ids[order], leader[order], start, np.full(len(order), -1, np.int32))
+    build = build_staged if kind == "staged" else build_direct
     table, pulses = build(transport, grid, groups, halo, owned)
     plan = HaloPlan(
         rank=rank,
         size=grid.size,
         n_owned=len(atoms),
         n_local=int(table.start[-1]),
-        pulses=_with_remote_starts(transport, pulses),
+        pulses=with_remote_starts(transport, pulses),
         kind=kind,
     )
     n_interior = int(start[n_interior_groups])
@@ -191,120 +151,13 @@ def _agree_halo_width(
     return max(r_list + 2.0 * float(shares[:, 1].max()), float(shares[:, 2].max()))
 
 
-def _build_staged(
-    transport: Transport, grid: Grid, groups: UpdateGroups, halo: tuple[int, int, int], table: _GroupTable
-) -> tuple[_GroupTable, list[Pulse]]:
-    """Pulses Z -> Y -> X: the first of a dimension scans all groups so far, the next what the last one
-    brought.
-
-    In both cases what lies less than the halo above this rank's own lower bound goes to the lower neighbour.
-    """
-    counts = pulse_counts(grid, halo)
-    pulses: list[Pulse] = []
-    for d in (2, 1, 0):
-        step = tuple(int(k == d) for k in range(3))
-        first = 0
-        for _ in range(counts[d]):
-            last = len(table)
-            send = _select(grid, transport.rank, halo, step, d, table, first, last)
-            table, new = _exchange(transport, groups, table, [send], len(pulses))
-            pulses += new
-            first = last
-    return table, pulses
-
-
-def _build_direct(
-    transport: Transport, grid: Grid, groups: UpdateGroups, halo: tuple[int, int, int], table: _GroupTable
-) -> tuple[_GroupTable, list[Pulse]]:
-    """One pulse per vector to a lower neighbour, near or far; only owned groups are sent."""
-    counts = pulse_counts(grid, halo)
-    steps = [s for s in itertools.product(*(range(n + 1) for n in counts)) if any(s)]
-    sends = [_select(grid, transport.rank, halo, step, -1, table, 0, len(table)) for step in steps]
-    return _exchange(transport, groups, table, sends, 0)
-
-
-def _select(
-    grid: Grid,
-    rank: int,
-    halo: tuple[int, int, int],
-    step: tuple[int, ...],
-    dim: int,
-    table: _GroupTable,
-    first: int,
-    last: int,
-) -> _Send:
-    """The pulse to the rank ``step`` cells below, of the groups less than the halo above its upper bounds."""
-    cell = grid.cell_of_rank(rank)
-    upper = [grid.bounds[d][(cell[d] - step[d] + 1) % grid.shape[d]] for d in range(3)]
-    span = [halo[d] if step[d] else LATTICE for d in range(3)]
-    selected = _select_groups(table.leader, first, last, np.array(upper, np.int64), np.array(span, np.int64))
-    below = (cell[0] - step[0], cell[1] - step[1], cell[2] - step[2])
-    above = (cell[0] + step[0], cell[1] + step[1], cell[2] + step[2])
-    return _Send(dim, grid.rank_of_cell(below), grid.rank_of_cell(above), selected)
-
-
-@njit(cache=True, nogil=True)
-def _select_groups(leader, first, last, lower, span):  # type: ignore[no-untyped-def]
-    """Groups whose leader is less than ``span`` above ``lower`` in every dimension."""
-    selected = np.empty(last - first, np.int32)
-    count = 0
-    for g in range(first, last):
-        inside = True
-        for d in range(3):
-            inside &= ((np.int64(leader[g, d]) - lower[d]) & 0xFFFFFFFF) < span[d]
-        if inside:
-            selected[count] = g
-            count += 1
-    return selected[:count].copy()
-
-
-def _exchange(
-    transport: Transport, groups: UpdateGroups, table: _GroupTable, sends: Sequence[_Send], n_before: int
-) -> tuple[_GroupTable, list[Pulse]]:
-    """Send the groups of independent pulses to different ranks at once and append what arrives."""
-    outgoing = [np.empty((0, 4), np.int32)] * transport.size
-    for send in sends:
-        g = send.selected
-        outgoing[send.send_rank] = np.concatenate([table.ids[g, None], table.leader[g]], axis=1)
-    incoming = transport.alltoall(outgoing)
-    pulses = []
-    for k, send in enumerate(sends):
-        rows = rows_of_groups(send.selected, table.start)
-        sizes = table.start[send.selected + 1] - table.start[send.selected]
-        depends = np.repeat(table.origin[send.selected], sizes)
-        recv_start = int(table.start[-1])
-        table = table.extended(incoming[send.recv_rank], n_before + k, groups)
-        pulses.append(
-            Pulse(
-                dim=send.dim,
-                send_rank=send.send_rank,
-                recv_rank=send.recv_rank,
-                send_rows=rows,
-                recv_start=recv_start,
-                n_recv=int(table.start[-1]) - recv_start,
-                remote_start=-1,
-                depends=depends,
-            )
-        )
-    return table, pulses
-
-
-def _with_remote_starts(transport: Transport, pulses: Sequence[Pulse]) -> tuple[Pulse, ...]:
-    """Tell every sender where its rows land; two ranks list the pulses between them in the same order."""
-    landings: list[list[int]] = [[] for _ in range(transport.size)]
-    for pulse in pulses:
-        landings[pulse.recv_rank].append(pulse.recv_start)
-    answers = [iter(a) for a in transport.alltoall([np.array(a, dtype=np.int64) for a in landings])]
-    return tuple(replace(pulse, remote_start=int(next(answers[pulse.send_rank]))) for pulse in pulses)
-
-
 def _local_domain(
     transport: Transport,
     grid: Grid,
     groups: UpdateGroups,
     atoms: LocalAtoms,
     n_interior: int,
-    table: _GroupTable,
+    table: GroupTable,
     plan: HaloPlan,
     halo_width: float,
 ) -> LocalDomain:
