@@ -203,14 +203,15 @@ def _place(row_of: NDArray[np.int64], box: Box, corner: NDArray[np.int64], start
     """Give the cells of a box the rows from ``start``; their coordinates."""
     places = row_of[_slices(box, corner)]
     places[...] = start + np.arange(places.size).reshape(places.shape)
-    low = [bound[0] for bound in box]
-    return np.indices(places.shape).reshape(len(box), -1).T + np.array(low)
+    low = np.array([bound[0] for bound in box], np.int64)
+    coordinates: NDArray[np.int64] = np.indices(places.shape).reshape(len(box), -1).T + low
+    return coordinates
 
 
 def _rows_before(
     blocks: _Blocks, messages: Sequence[tuple[_Message, tuple[int, ...]]], block: tuple[int, ...]
 ) -> int:
-    """Rows that the rank of a block has before the last of ``messages`` ... its owned rows and those received."""
+    """Rows that the rank of a block has after ``messages``: its own and those received."""
     boxes = [tuple(blocks.bounds(d, b) for d, b in enumerate(block))]
     boxes += [blocks.received(message, done, block) for message, done in messages]
     return sum(prod(high - low for low, high in box) for box in boxes)

@@ -69,8 +69,8 @@ class SharedHeap:
             descriptor = os.open(path, os.O_RDWR)
         except OSError as error:
             raise TransportError(
-                f"shmem: cannot attach the memory of process {process}: {path}: {error.strerror}; all ranks have to run "
-                "on one machine, as one user, in one container, with /proc mounted"
+                f"shmem: cannot attach the memory of process {process}: {path}: {error.strerror}; all ranks "
+                "have to run on one machine, as one user, in one container, with /proc mounted"
             ) from error
         try:
             return _map(descriptor, n_bytes)

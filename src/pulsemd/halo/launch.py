@@ -38,8 +38,8 @@ def launch(
 ) -> Any:
     """Run a function on every one of ``n_ranks`` new ranks.
 
-    Ranks are processes of this interpreter (threads for ``loopback``; processes under mpirun for ``mpi``). They end with
-    this process, and leave no shared memory behind, whatever happens.
+    Ranks are processes of this interpreter (threads for ``loopback``; processes under mpirun for ``mpi``). They end
+    with this process, and leave no shared memory behind, whatever happens.
 
     Parameters
     ----------
@@ -69,8 +69,8 @@ def launch(
     """
     if transport not in TRANSPORTS or n_ranks < 1 or target.count(":") != 1:
         raise ConfigError(
-            f"launch: {n_ranks} ranks of {target!r} on {transport!r}; needs 1 or more ranks of 'module:function' on one of "
-            f"{', '.join(TRANSPORTS)}"
+            f"launch: {n_ranks} ranks of {target!r} on {transport!r}; needs 1 or more ranks of "
+            f"'module:function' on one of {', '.join(TRANSPORTS)}"
         )
     limit, text = wait_limit(timeout), faults_text(faults)
     if transport == "loopback":

@@ -21,13 +21,17 @@ _ENVIRONMENT = {
 }
 """Open MPI 4 and 5: run as root (containers), more ranks than cores, no binding; other MPIs ignore it."""
 
-_DIE_WITH_PARENT = "import ctypes, os, signal, sys; ctypes.CDLL(None).prctl(1, signal.SIGTERM); os.execv(sys.argv[1], sys.argv[1:])"
+_DIE_WITH_PARENT = (
+    "import ctypes, os, signal, sys\n"
+    "ctypes.CDLL(None).prctl(1, signal.SIGTERM)\n"
+    "os.execv(sys.argv[1], sys.argv[1:])"
+)
 
 
 def mpirun_command(n_ranks: int) -> tuple[list[str], dict[str, str]]:
     """Command that starts what follows it on ``n_ranks`` ranks, and the environment it needs.
 
-    The launcher beside the interpreter is taken first: it fits the mpi4py beside it. It is told to end with this process.
+    The launcher beside the interpreter is taken first: it fits the mpi4py beside it. It ends with this process.
 
     Raises
     ------

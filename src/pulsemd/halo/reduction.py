@@ -1,6 +1,7 @@
 """Kernel of the small all-reduce."""
 
 # mypy: disallow-untyped-decorators=False, disallow-untyped-defs=False, disallow-untyped-calls=False
+# mypy: disable-error-code="call-arg, var-annotated"
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from pulsemd.halo.signals import ARRIVED, wait_for
 
 @njit(
     [
-        f"int64(int64, {scalar}[:, :, ::1], {scalar}[::1], {scalar}[::1], int64[::1], int64[::1], int64, float64, int64)"
+        f"int64(int64, {scalar}[:, :, ::1], {scalar}[::1], {scalar}[::1], int64[::1], int64[::1], int64, "
+        "float64, int64)"
         for scalar in ("int64", "float64")
     ],
     cache=True,

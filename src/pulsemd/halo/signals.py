@@ -1,10 +1,11 @@
 """Signal words and the one wait of the library.
 
-A signal is one int64 word on cache lines of its own. It holds an epoch, never decreases, and is compared with ``>=``, so
-a peer that runs ahead cannot make anybody miss it.
+A signal is one int64 word on cache lines of its own. It holds an epoch, never decreases, and is compared with ``>=``,
+so a peer that runs ahead cannot make anybody miss it.
 """
 
 # mypy: disallow-untyped-decorators=False, disallow-untyped-defs=False, disallow-untyped-calls=False
+# mypy: disable-error-code="call-arg, var-annotated"
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def build_tables(own: HaloPlan, everyone: NDArray[np.int64], faults: Sequence[Fa
 def _group(own: HaloPlan) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Routes and sends of a plan: the rows of each pulse, those that wait for nothing first."""
     routes = [np.empty((2, 0), np.int32)]
-    sends = []
+    sends: list[tuple[int, ...]] = []
     begin = 0
     for index, pulse in enumerate(own.pulses):
         order = np.argsort(pulse.depends, kind="stable")

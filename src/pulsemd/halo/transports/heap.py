@@ -104,7 +104,8 @@ class HeapTransport:
             other = next(rank for rank, op in enumerate(operations) if op != code)
             raise TransportError(
                 f"{self.name}: rank {self.rank} is in {operation} while rank {other} is in "
-                f"{_OPERATIONS[operations[other]]} (collective call {self._call}); all ranks have to make the same calls"
+                f"{_OPERATIONS[operations[other]]} (collective call {self._call}); "
+                "all ranks have to make the same calls"
             )
         return self._call
 

@@ -1,0 +1,275 @@
+"""MPI from the host: pack, Isend, Irecv, Waitall, unpack for each pulse. The blocking baseline."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from pulsemd.base.errors import PeerError, PlanError, TransportError
+from pulsemd.halo.agreement import raise_lowest, sendable
+from pulsemd.halo.heap import Bytes, SharedHeap
+from pulsemd.halo.plan import HaloPlan, Pulse
+from pulsemd.halo.transport import check_field
+
+_SPIN: Final = 1000
+_NAP: Final = 50e-6
+_ABORT_CODE: Final = 5
+
+
+def _world() -> Any:
+    """``mpi4py.MPI.COMM_WORLD``.
+
+    Raises
+    ------
+    TransportError
+        If mpi4py or its MPI library cannot be loaded.
+    """
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:
+        raise TransportError(
+            f"mpi: {error}; pip install 'pulsemd[mpi]', and start the ranks by pulsemd.halo.launch, mpirun or srun"
+        ) from error
+    return MPI.COMM_WORLD
+
+
+def world_rank() -> int:
+    """Rank of this process in MPI."""
+    return int(_world().rank)
+
+
+def share_handle(heap: SharedHeap, n_bytes: Callable[[int], int]) -> tuple[int, int, int, int, Bytes]:
+    """Let MPI tell the ranks of one machine where rank 0 put ``n_bytes(size)`` of shared memory.
+
+    Returns
+    -------
+    size, rank, process, handle : int
+    memory : (n_bytes,) uint8
+    """
+    import os
+
+    world = _world()
+    from mpi4py import MPI
+
+    here = world.Split_type(MPI.COMM_TYPE_SHARED)
+    if here.size != world.size:
+        raise TransportError(f"shmem: {world.size} ranks on several machines ({here.size} here); use transport 'mpi'")
+    handle, memory = heap.create(n_bytes(world.size)) if world.rank == 0 else (0, np.empty(0, np.uint8))
+    process, handle = world.bcast((os.getpid(), handle))
+    if world.rank != 0:
+        memory = heap.attach(process, handle, n_bytes(world.size))
+    return world.size, world.rank, process, handle, memory
+
+
+def open_rank(timeout: float, faults: str) -> MpiTransport:
+    """Join the ranks of MPI's world."""
+    if faults:
+        raise TransportError("mpi: faults can be injected into loopback and shmem only")
+    return MpiTransport(_world().Dup(), timeout)
+
+
+class MpiTransport:
+    """One rank of an MPI communicator.
+
+    Parameters
+    ----------
+    communicator : mpi4py.MPI.Comm
+    timeout : float, s
+    """
+
+    name = "mpi"
+    path = "host"
+
+    def __init__(self, communicator: Any, timeout: float) -> None:
+        self.communicator, self.timeout = communicator, timeout
+        self.rank, self.size = int(communicator.rank), int(communicator.size)
+        self._fields: dict[str, NDArray[Any]] = {}
+        self._tags = 0
+        self._closed = False
+
+    def wait(self, requests: Sequence[Any], what: str) -> None:
+        """Wait for requests, within the time-out.
+
+        Raises
+        ------
+        PeerError
+            On expiry. MPI cannot tell the others; this rank's end does.
+        """
+        from mpi4py import MPI
+
+        start, turns = time.monotonic(), 0
+        while not MPI.Request.Testall(requests):
+            turns += 1
+            if turns > _SPIN:
+                if time.monotonic() - start > self.timeout:
+                    raise PeerError(
+                        f"rank {self.rank} waited {self.timeout:g} s: {what}; raise PULSEMD_TIMEOUT if ranks are only slow"
+                    )
+                time.sleep(_NAP)
+
+    def barrier(self) -> None:
+        self.wait([self.communicator.Ibarrier()], "barrier")
+
+    def broadcast(self, obj: Any, root: int = 0) -> Any:
+        blob = pickle.dumps(obj, 5) if self.rank == root else b""
+        size = np.array([len(blob)])
+        self.wait([self.communicator.Ibcast(size, root)], f"broadcast from rank {root}")
+        box = np.frombuffer(blob, np.uint8) if self.rank == root else np.empty(size[0], np.uint8)
+        self.wait([self.communicator.Ibcast(box, root)], f"broadcast from rank {root}")
+        return pickle.loads(box.data)
+
+    def allgather(self, obj: Any) -> list[Any]:
+        blob = np.frombuffer(pickle.dumps(obj, 5), np.uint8)
+        letters = self.alltoall([blob] * self.size)
+        return [pickle.loads(letter.data) for letter in letters]
+
+    def alltoall(self, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+        if len(arrays) != self.size or any(array.dtype.hasobject for array in arrays):
+            raise TransportError(f"alltoall: rank {self.rank} has to give {self.size} arrays of plain numbers")
+        heads = [np.frombuffer(pickle.dumps((a.dtype, a.shape), 5), np.uint8) for a in arrays]
+        sizes = np.array([len(head) for head in heads])
+        incoming = np.empty_like(sizes)
+        self.wait([self.communicator.Ialltoall(sizes, incoming)], "alltoall")
+        kinds = [pickle.loads(head.data) for head in self._exchange(heads, [np.empty(n, np.uint8) for n in incoming])]
+        return self._exchange([np.ascontiguousarray(a) for a in arrays], [np.empty(s, d) for d, s in kinds])
+
+    def _exchange(self, sent: Sequence[NDArray[Any]], received: list[NDArray[Any]]) -> list[NDArray[Any]]:
+        """Fill ``received[r]`` by what rank r sends here; messages beyond 2 GiB in parts."""
+        self._tags = (self._tags + 1) % 16384
+        requests = []
+        for peer in range(self.size):
+            for part in _parts(received[peer]):
+                requests.append(self.communicator.Irecv(part, peer, self._tags))
+        for peer in range(self.size):
+            for part in _parts(sent[peer]):
+                requests.append(self.communicator.Isend(part, peer, self._tags))
+        self.wait(requests, "alltoall")
+        return received
+
+    def agree(self, error: BaseException | None) -> None:
+        raise_lowest(self.allgather(sendable(error)))
+
+    def allocate(self, name: str, rows: int, width: int, dtype: DTypeLike) -> NDArray[Any]:
+        kind = np.dtype(dtype)
+        check_field(name, rows, width, kind, self.allgather((name, rows, width, str(kind))))
+        self._fields[name] = np.zeros((rows, width), kind)
+        return self._fields[name]
+
+    def channel(self, plan: HaloPlan, array: NDArray[Any]) -> MpiChannel:
+        for name, field in self._fields.items():
+            if field is array:
+                return MpiChannel(self, name, plan, array)
+        raise TransportError(f"channel: rank {self.rank} gave an array that allocate() did not make, or has replaced")
+
+    def reduce(self, width: int, dtype: DTypeLike) -> MpiReduce:
+        return MpiReduce(self, width, np.dtype(dtype))
+
+    def close(self) -> None:
+        if not self._closed:
+            self.barrier()
+            self._closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+
+
+class MpiChannel:
+    """One field bound to one plan; both halves of an exchange happen in its end."""
+
+    def __init__(self, transport: MpiTransport, name: str, plan: HaloPlan, array: NDArray[Any]) -> None:
+        self.name = name
+        self._transport, self._array = transport, array
+        self._epoch = 0
+        self.rebind(plan)
+
+    def rebind(self, plan: HaloPlan) -> None:
+        transport = self._transport
+        plan.verify(transport)
+        n_locals = transport.allgather(plan.n_local)
+        if max(n_locals) > len(self._array):
+            raise PlanError(
+                f"channel {self.name!r}: rank {int(np.argmax(n_locals))} has {max(n_locals)} local rows, capacity is "
+                f"{len(self._array)}; allocate more rows"
+            )
+        self.plan = plan
+
+    def _swap(self, send: NDArray[Any], to: int, receive: NDArray[Any], source: int, pulse: int, way: str) -> None:
+        requests = [
+            self._transport.communicator.Irecv(receive, source, 16384 + pulse),
+            self._transport.communicator.Isend(send, to, 16384 + pulse),
+        ]
+        what = f"pulse {pulse}, exchange {self._epoch} of channel {self.name!r}, {way}: rows from rank {source}"
+        self._transport.wait(requests, what)
+
+    def _ghosts(self, pulse: Pulse) -> NDArray[Any]:
+        return self._array[pulse.recv_start : pulse.recv_start + pulse.n_recv]
+
+    def forward_begin(self) -> None:
+        self._epoch += 1
+
+    def forward_end(self) -> None:
+        for index, pulse in enumerate(self.plan.pulses):
+            packed = self._array[pulse.send_rows]
+            self._swap(packed, pulse.send_rank, self._ghosts(pulse), pulse.recv_rank, index, "forward")
+
+    def forward(self) -> None:
+        self.forward_begin()
+        self.forward_end()
+
+    def release(self) -> None:
+        """Nothing to do: rows arrive only in a receive."""
+
+    def reverse_begin(self) -> None:
+        self._epoch += 1
+
+    def reverse_end(self) -> None:
+        for index in range(len(self.plan.pulses) - 1, -1, -1):
+            pulse = self.plan.pulses[index]
+            back = np.empty((pulse.n_send, self._array.shape[1]), self._array.dtype)
+            self._swap(self._ghosts(pulse), pulse.recv_rank, back, pulse.send_rank, index, "reverse")
+            np.add.at(self._array, pulse.send_rows, back)
+
+    def reverse(self) -> None:
+        self.reverse_begin()
+        self.reverse_end()
+
+
+class MpiReduce:
+    """All-reduce by gathering, so that the sum is in rank order."""
+
+    def __init__(self, transport: MpiTransport, width: int, dtype: np.dtype[Any]) -> None:
+        if str(dtype) not in ("int64", "float64") or width < 1:
+            raise TransportError(f"reduce: {width} values of {dtype}; use int64 or float64 and width >= 1")
+        asked = transport.allgather((width, str(dtype)))
+        if len(set(asked)) > 1:
+            raise TransportError(f"reduce: ranks ask for different (width, dtype): {asked}")
+        self._transport = transport
+        self._slots: NDArray[Any] = np.empty((transport.size, width), dtype)
+
+    def sum(self, values: NDArray[Any]) -> NDArray[Any]:
+        values = np.ascontiguousarray(values, self._slots.dtype)
+        if values.shape != self._slots.shape[1:]:
+            raise TransportError(f"reduce: values have shape {values.shape}, made for {self._slots.shape[1:]}")
+        self._transport.wait([self._transport.communicator.Iallgather(values, self._slots)], "reduce")
+        total: NDArray[Any] = np.zeros_like(values)
+        for slot in self._slots:
+            total += slot
+        return total
+
+
+def _parts(array: NDArray[Any]) -> list[NDArray[np.uint8]]:
+    """Bytes of a contiguous array in parts that MPI can count."""
+    flat = array.reshape(-1).view(np.uint8)
+    return [flat[start : start + 2**30] for start in range(0, len(flat), 2**30)]
