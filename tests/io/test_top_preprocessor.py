@@ -83,7 +83,8 @@ def test_preprocessor_nested_conditions_choose_one_branch(
 
 
 def test_preprocessor_false_branch_ignores_missing_files_and_nested_else(tmp_path: Path) -> None:
-    text = '#ifdef X\n#include "nowhere.itp"\n#define Y\n#ifdef Z\n#else\nhidden\n#endif\n#pragma\n#endif\n#ifdef Y\ny\n#endif\nend\n'
+    hidden = '#include "nowhere.itp"\n#define Y\n#ifdef Z\n#else\nhidden\n#endif\n#pragma\n'
+    text = f"#ifdef X\n{hidden}#endif\n#ifdef Y\ny\n#endif\nend\n"
     assert texts(tmp_path, text) == ["end"]
 
 
