@@ -117,13 +117,10 @@ def conform(transport: Transport, options: dict[str, bool]) -> int:
 
 
 def rank_grids(size: int, thorough: bool = False) -> Iterator[tuple[int, ...]]:
-    """Grids of ``size`` ranks in 1, 2 and 3 dimensions; each set of factors once, or in every order if thorough."""
-    seen = set()
+    """Grids of ``size`` ranks in 1, 2 and 3 dimensions, if thorough in every order of their factors."""
     for n_dims in (1, 2, 3):
         for grid in product(range(1, size + 1), repeat=n_dims):
-            factors = grid if thorough else tuple(sorted(n for n in grid if n > 1))
-            if prod(grid) == size and factors not in seen:
-                seen.add(factors)
+            if prod(grid) == size and (thorough or list(grid) == sorted(grid)):
                 yield grid
 
 

@@ -20,7 +20,7 @@ ARRIVED: Final = 0
 ABORTED: Final = 1
 EXPIRED: Final = 2
 
-_YIELDS: Final = 1000
+_YIELDS_PER_POLL: Final = 4
 _NAP: Final = 50
 
 
@@ -35,7 +35,8 @@ def wait_for(words, index, epoch, abort, timeout, spin):
     index, epoch : int
     timeout : float, s
     spin : int
-        Polls before the core is given away; small when there are more ranks than cores.
+        Polls before the core is given away, first by yields, then by naps; small when there are more ranks than cores,
+        where a napping rank gets its core back sooner than one that yields.
 
     Returns
     -------
@@ -53,7 +54,7 @@ def wait_for(words, index, epoch, abort, timeout, spin):
             return ABORTED
         if monotonic() - start > timeout:
             return EXPIRED
-        if turns < _YIELDS:
+        if turns < _YIELDS_PER_POLL * spin:
             sched_yield()
         else:
             usleep(_NAP)

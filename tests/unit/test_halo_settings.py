@@ -1,0 +1,81 @@
+"""Names, time-outs and faults as a user writes them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from pulsemd.base.errors import CapacityError, ConfigError, InputError, TransportError
+from pulsemd.halo import launch, open_transport
+from pulsemd.halo.agreement import received, sendable
+from pulsemd.halo.control import Control
+from pulsemd.halo.faults import Fault, parse_faults
+from pulsemd.halo.transport import wait_limit
+
+
+def test_open_transport_with_an_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(ConfigError, match=r"'ucx' does not exist; use one of loopback, shmem, mpi"):
+        open_transport("ucx")
+
+
+def test_launch_with_a_target_that_is_no_function_is_refused() -> None:
+    with pytest.raises(ConfigError, match="module:function"):
+        launch(2, "module.function")
+
+
+def test_wait_limit_comes_from_the_argument_then_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PULSEMD_TIMEOUT", "7.5")
+    assert wait_limit(2.0) == 2.0
+    assert wait_limit(None) == 7.5
+    monkeypatch.setenv("PULSEMD_TIMEOUT", "soon")
+    with pytest.raises(ConfigError, match="PULSEMD_TIMEOUT is 'soon'"):
+        wait_limit(None)
+
+
+def test_faults_are_read_as_written() -> None:
+    faults = parse_faults("delay rank=1 pulse=0 us=20; skip wait=credit channel=x")
+    assert faults == (Fault("delay", rank=1, pulse=0, us=20), Fault("skip", wait="credit", channel="x"))
+    assert faults[0].concerns(1, "x")
+    assert not faults[0].concerns(0, "x")
+    assert not faults[1].concerns(0, "y")
+
+
+@pytest.mark.parametrize("text", ["explode", "delay us=much", "skip wait=nothing", "delay where=1"])
+def test_faults_that_do_not_exist_are_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="faults"):
+        parse_faults(text)
+
+
+def test_control_block_keeps_the_first_cause() -> None:
+    memory = np.zeros(Control.n_bytes(3), np.uint8)
+    first, second = Control(memory, 3), Control(memory, 3)
+    assert first.origin() is None
+    first.stop(2, "rank 2 fell over")
+    second.stop(1, "rank 1 noticed")
+    assert second.origin() == 2
+    assert second.cause() == "rank 2 fell over"
+
+
+def test_error_sent_to_another_rank_keeps_its_type_and_names_its_rank() -> None:
+    error = received(sendable(InputError("bad line", "a.top", 3)), 5)
+    assert isinstance(error, InputError)
+    assert str(error) == "a.top:3: bad line"
+    assert error.__notes__ == ["raised on rank 5"]
+
+
+def test_error_that_cannot_be_pickled_is_sent_as_text() -> None:
+    class LocalError(CapacityError):
+        pass
+
+    error = received(sendable(LocalError("too small")), 1)
+    assert isinstance(error, TransportError)
+    assert "LocalError: too small" in str(error)
+
+
+def test_import_of_the_library_needs_neither_mpi_nor_a_compiler() -> None:
+    code = "import pulsemd.halo, sys; print([m for m in ('mpi4py', 'numba') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
