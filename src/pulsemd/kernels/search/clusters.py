@@ -15,10 +15,10 @@ class Boxes(NamedTuple):
 
     Parameters
     ----------
-    center : (n, 3) int32, lattice units
-    half : (n, 3) int64, lattice units
+    center : (3, n) int32, lattice units
+    half : (3, n) int64, lattice units
         Half extent along each box vector.
-    half_cartesian : (n, 3) float32, nm
+    half_cartesian : (3, n) float32, nm
         Largest distance of a member from the centre along x, y, z.
     """
 
@@ -113,13 +113,13 @@ def bounding_boxes(x, start, size, first, last, scale, boxes):
             for k in range(place + d * LANES, place + d * LANES + size):
                 u = (np.int64(x[k]) - start[d]) & 0xFFFFFFFF
                 low, high = min(low, u), max(high, u)
-            boxes.center[cluster, d] = np.int32(start[d] + (low + high) // 2)
-            boxes.half[cluster, d] = (high - low) // 2 + 1
-            boxes.half_cartesian[cluster, d] = 0.0
+            boxes.center[d, cluster] = np.int32(start[d] + (low + high) // 2)
+            boxes.half[d, cluster] = (high - low) // 2 + 1
+            boxes.half_cartesian[d, cluster] = 0.0
         for k in range(place, place + size):
             for d in range(3):
                 distance = 0.0
                 for e in range(3):
-                    step = np.int32(x[k + e * LANES] - boxes.center[cluster, e])
+                    step = np.int32(x[k + e * LANES] - boxes.center[e, cluster])
                     distance += float(step) * scale[3 * e + d]
-                boxes.half_cartesian[cluster, d] = max(boxes.half_cartesian[cluster, d], abs(distance))
+                boxes.half_cartesian[d, cluster] = max(boxes.half_cartesian[d, cluster], abs(distance))

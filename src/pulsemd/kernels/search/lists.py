@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from pulsemd.kernels.nonbonded.spec import LANES, ROWS
-from pulsemd.kernels.search.tile_test import owned_here, within_radius
+from pulsemd.kernels.search.tile_test import near_boxes, owned_here, within_radius
 
 FULL = np.uint32(0xFFFFFFFF)
 PERIOD = np.int64(2**32)
@@ -28,6 +28,8 @@ class Places(NamedTuple):
         Extent of each j-cluster along the sorted dimension, from the start of its columns.
     home_any : (n_blocks * 2,) int32
         Bits that any atom of an i-cluster has.
+    lanes_real : (n_blocks,) uint32
+        Bit 8 * row + lane for every row: the place is not empty.
     """
 
     rows: np.ndarray
@@ -38,6 +40,7 @@ class Places(NamedTuple):
     lower: np.ndarray
     upper: np.ndarray
     home_any: np.ndarray
+    lanes_real: np.ndarray
 
 
 class Reach(NamedTuple):
@@ -49,16 +52,15 @@ class Reach(NamedTuple):
         List radius along each box vector in lattice units, rounded up.
     scale : (9,) float32, box over 2^32
     orthorhombic : bool
-    use_boxes : bool
-        Distances of bounding boxes are right: the box is orthorhombic, or r_list plus the largest extents
-        is at most half its smallest width.
+    box_limit : float32, nm^2
+        Clusters whose boxes are farther apart are skipped; infinite where distances of boxes may be wrong.
     radius2 : float32, nm^2
     """
 
     lattice: np.ndarray
     scale: np.ndarray
     orthorhombic: bool
-    use_boxes: bool
+    box_limit: np.float32
     radius2: np.float32
 
 
@@ -111,7 +113,7 @@ def append_tiles(
 
     Parameters
     ----------
-    i_range : (first, last) blocks
+    i_range : (first, last) i-clusters
     columns : Columns
     half : bool
         The j-clusters are the i-clusters' own set: list each pair once.
@@ -126,18 +128,22 @@ def append_tiles(
 
     Returns
     -------
-    bool
-        False if the list is full: enlarge it and start again.
+    int
+        The i-cluster to go on with after enlarging the list; the last of the range if all are done.
+
+    Notes
+    -----
+    Inner functions are called once per i-cluster: handing arrays to a function costs reference counts.
     """
-    for i_cluster in range(2 * i_range[0], 2 * i_range[1]):
+    candidates = np.empty(len(places.lower), np.int64)
+    for i_cluster in range(i_range[0], i_range[1]):
         if places.rows[ROWS * i_cluster] < 0:
             continue
         first = counts[1]
-        last = _collect(
-            i_cluster, columns, half, owned_only, required, places, i_boxes, j_boxes, reach, tiles, first
-        )
-        if last < 0:
-            return False
+        n = _near_clusters(i_cluster, columns, half, places, i_boxes, j_boxes, reach, candidates)
+        if first + n > len(tiles.j_cluster):
+            return i_cluster
+        last = _test_tiles(i_cluster, candidates[:n], half, owned_only, required, places, reach, tiles, first)
         if last == first:
             continue
         counts[3] += _mask_exclusions(i_cluster, first, last, places, exclusions, tiles)
@@ -147,114 +153,90 @@ def append_tiles(
             entry[0], entry[1], entry[2], entry[3] = i_cluster, first, middle, last
             counts[0] += 1
             counts[1] = last
-    return True
+    return i_range[1]
 
 
 @njit(cache=True, nogil=True)
-def _collect(i_cluster, columns, half, owned_only, required, places, i_boxes, j_boxes, reach, tiles, n):
-    """Tiles of one i-cluster that have a pair within the radius; returns the end of the list, -1 if full."""
+def _near_clusters(i_cluster, columns, half, places, i_boxes, j_boxes, reach, candidates):
+    """j-clusters whose box is within the radius of the i-cluster's, into ``candidates``; returns their number."""
+    lower, upper, cluster_start = places.lower, places.upper, columns.cluster_start
+    period0, period1, shape0, shape1 = (
+        columns.period[0],
+        columns.period[1],
+        columns.shape[0],
+        columns.shape[1],
+    )
+    center, half_cartesian = i_boxes.center, i_boxes.half_cartesian
     low, high = np.empty(3, np.int64), np.empty(3, np.int64)
     for k in range(3):
         d = columns.dims[k]
-        u = (np.int64(i_boxes.center[i_cluster, d]) - columns.start[d]) & 0xFFFFFFFF
-        extent = i_boxes.half[i_cluster, d] + reach.lattice[d]
+        u = (np.int64(center[d, i_cluster]) - columns.start[d]) & 0xFFFFFFFF
+        extent = i_boxes.half[d, i_cluster] + reach.lattice[d]
         low[k], high[k] = u - extent, u + extent
-    a0, b0 = (low[0] * columns.period[0]) >> 32, (high[0] * columns.period[0]) >> 32
-    a1, b1 = (low[1] * columns.period[1]) >> 32, (high[1] * columns.period[1]) >> 32
-    for c0 in range(a0, min(b0, a0 + columns.period[0] - 1) + 1):
-        s0 = c0 % columns.period[0]
-        if s0 >= columns.shape[0]:
+    a0, b0 = (low[0] * period0) >> 32, (high[0] * period0) >> 32
+    a1, b1 = (low[1] * period1) >> 32, (high[1] * period1) >> 32
+    j_center, j_half, scale, limit = j_boxes.center, j_boxes.half_cartesian, reach.scale, reach.box_limit
+    n = 0
+    for c0 in range(a0, min(b0, a0 + period0 - 1) + 1):
+        s0 = c0 % period0
+        if s0 >= shape0:
             continue
-        for c1 in range(a1, min(b1, a1 + columns.period[1] - 1) + 1):
-            s1 = c1 % columns.period[1]
-            if s1 >= columns.shape[1]:
+        for c1 in range(a1, min(b1, a1 + period1 - 1) + 1):
+            s1 = c1 % period1
+            if s1 >= shape1:
                 continue
-            column = s0 * columns.shape[1] + s1
-            j, last = columns.cluster_start[column], columns.cluster_start[column + 1]
+            j, last = cluster_start[s0 * shape1 + s1], cluster_start[s0 * shape1 + s1 + 1]
             if half:
                 j = max(j, i_cluster >> 1)
             for image in range(-1, 2):  # the interval along the column, wherever it wraps to; ascending
                 bottom, top = low[2] + image * PERIOD, high[2] + image * PERIOD
-                j = _first_reaching(places.upper, j, last, bottom)
-                while j < last and places.lower[j] <= top:
-                    if n >= len(tiles.j_cluster):
-                        return -1
-                    n += _add_tile(
-                        i_cluster, j, half, owned_only, required, places, i_boxes, j_boxes, reach, tiles, n
-                    )
+                while j < last and upper[j] < bottom:
                     j += 1
+                end = j
+                while end < last and lower[end] <= top:
+                    end += 1
+                for start in range(j, end, LANES):
+                    near = near_boxes(
+                        center, half_cartesian, j_center, j_half, scale, limit, i_cluster, start
+                    )
+                    for k in range(min(LANES, end - start)):
+                        candidates[n] = start + k
+                        n += (near >> k) & 1
+                j = end
     return n
 
 
 @njit(cache=True, nogil=True)
-def _first_reaching(upper, first, last, bottom):
-    """First cluster of a column (sorted) whose upper end is at least ``bottom``."""
-    while first < last:
-        middle = (first + last) // 2
-        if upper[middle] < bottom:
-            first = middle + 1
-        else:
-            last = middle
-    return first
-
-
-@njit(cache=True, nogil=True)
-def _add_tile(i_cluster, j_cluster, half, owned_only, required, places, i_boxes, j_boxes, reach, tiles, n):
-    """Write a tile at ``n`` if it has a pair of this rank within the radius; returns 1 if so."""
-    if (
-        reach.use_boxes
-        and _box_distance2(i_cluster, j_cluster, i_boxes, j_boxes, reach.scale) > reach.radius2
-    ):
-        return 0
-    if owned_only:
-        lanes_any = places.home_any[2 * j_cluster] | places.home_any[2 * j_cluster + 1]
-        if (places.home_any[i_cluster] | lanes_any) & required != required:
-            return 0
-    in_range = within_radius(places.x, reach.scale, reach.orthorhombic, reach.radius2, i_cluster, j_cluster)
-    if in_range == 0:
-        return 0
-    real = _real_pairs(places.rows, i_cluster, j_cluster)
-    keep = FULL
-    if owned_only:
-        keep = owned_here(places.leader_x, places.home, i_cluster, j_cluster)
-    if half and j_cluster == i_cluster >> 1:
-        keep &= _upper_half(i_cluster & 1)
-    in_range &= keep & real
-    if in_range == 0:
-        return 0
-    tiles.j_cluster[n] = j_cluster
-    tiles.pair_mask[n] = keep | ~real
-    tiles.in_range[n] = in_range
-    tiles.tile_of_cluster[j_cluster] = n
-    return 1
-
-
-@njit(cache=True, nogil=True)
-def _box_distance2(i_cluster, j_cluster, i_boxes, j_boxes, scale):
-    """Squared distance of two bounding boxes [nm^2], rounded down by a hair."""
-    f0 = np.float32(np.int32(i_boxes.center[i_cluster, 0] - j_boxes.center[j_cluster, 0]))
-    f1 = np.float32(np.int32(i_boxes.center[i_cluster, 1] - j_boxes.center[j_cluster, 1]))
-    f2 = np.float32(np.int32(i_boxes.center[i_cluster, 2] - j_boxes.center[j_cluster, 2]))
-    total = np.float32(0.0)
-    for d in range(3):
-        between = abs(f0 * scale[d] + f1 * scale[3 + d] + f2 * scale[6 + d])
-        gap = between - i_boxes.half_cartesian[i_cluster, d] - j_boxes.half_cartesian[j_cluster, d]
-        gap = max(gap, np.float32(0.0))
-        total += gap * gap
-    return total * np.float32(0.99999)
-
-
-@njit(cache=True, nogil=True)
-def _real_pairs(rows, i_cluster, j_cluster):
-    """Mask of the pairs of which neither place is empty."""
-    lanes, mask = np.uint32(0), np.uint32(0)
-    for lane in range(LANES):
-        if rows[LANES * j_cluster + lane] >= 0:
-            lanes |= np.uint32(1) << np.uint32(lane)
+def _test_tiles(i_cluster, candidates, half, owned_only, required, places, reach, tiles, n):
+    """Write the tiles that have a pair of this rank within the radius; returns the end of the list."""
+    x, leader_x, home, home_any = places.x, places.leader_x, places.home, places.home_any
+    lanes_real = places.lanes_real
+    rows_real = np.uint32(0)
     for row in range(ROWS):
-        if rows[ROWS * i_cluster + row] >= 0:
-            mask |= lanes << np.uint32(LANES * row)
-    return mask
+        if places.rows[ROWS * i_cluster + row] >= 0:
+            rows_real |= np.uint32(0xFF) << np.uint32(LANES * row)
+    for j_cluster in candidates:
+        if owned_only:
+            lanes_any = home_any[2 * j_cluster] | home_any[2 * j_cluster + 1]
+            if (home_any[i_cluster] | lanes_any) & required != required:
+                continue
+        in_range = within_radius(x, reach.scale, reach.orthorhombic, reach.radius2, i_cluster, j_cluster)
+        if in_range == 0:
+            continue
+        keep = FULL
+        if owned_only:
+            keep = owned_here(leader_x, home, i_cluster, j_cluster)
+        if half and j_cluster == i_cluster >> 1:
+            keep &= _upper_half(i_cluster & 1)
+        real = rows_real & lanes_real[j_cluster]
+        in_range &= keep & real
+        if in_range != 0:
+            tiles.j_cluster[n] = j_cluster
+            tiles.pair_mask[n] = keep | ~real
+            tiles.in_range[n] = in_range
+            tiles.tile_of_cluster[j_cluster] = n
+            n += 1
+    return n
 
 
 @njit(cache=True, nogil=True)
@@ -270,43 +252,49 @@ def _upper_half(second):
 @njit(cache=True, nogil=True)
 def _mask_exclusions(i_cluster, first, last, places, exclusions, tiles):
     """Take excluded pairs out of the tiles of one i-cluster; returns how many were within the radius."""
+    rows, place_of_row, offset, partners = (
+        places.rows,
+        places.place_of_row,
+        exclusions.offset,
+        exclusions.rows,
+    )
+    j_clusters, in_range, pair_mask = tiles.j_cluster, tiles.in_range, tiles.pair_mask
+    tile_of_cluster = tiles.tile_of_cluster
     found = 0
     for i in range(ROWS):
-        row = places.rows[ROWS * i_cluster + i]
+        row = rows[ROWS * i_cluster + i]
         if row < 0:
             continue
-        for k in range(exclusions.offset[row], exclusions.offset[row + 1]):
-            place = places.place_of_row[exclusions.rows[k]]
-            tile = tiles.tile_of_cluster[place // LANES]
-            if tile < first or tile >= last or tiles.j_cluster[tile] != place // LANES:
+        for k in range(offset[row], offset[row + 1]):
+            place = place_of_row[partners[k]]
+            tile = tile_of_cluster[place // LANES]
+            if tile < first or tile >= last or j_clusters[tile] != place // LANES:
                 continue
             bit = np.uint32(1) << np.uint32(LANES * i + place % LANES)
-            if tiles.in_range[tile] & bit:
-                found += 1
-            tiles.in_range[tile] &= ~bit
-            tiles.pair_mask[tile] &= ~bit
+            found += in_range[tile] & bit != 0
+            in_range[tile] &= ~bit
+            pair_mask[tile] &= ~bit
     return found
 
 
 @njit(cache=True, nogil=True)
 def _arrange(first, last, exact, tiles, counts):
     """Drop tiles without pairs and put the masked ones first; returns the end of the masked, the end of all."""
-    n = first
+    j_cluster, in_range, pair_mask = tiles.j_cluster, tiles.in_range, tiles.pair_mask
+    n, middle, pairs = first, first, 0
     for k in range(first, last):
-        if tiles.in_range[k] != 0:
-            counts[2] += _count_bits(tiles.in_range[k])
-            tiles.j_cluster[n] = tiles.j_cluster[k]
-            tiles.pair_mask[n] = tiles.in_range[k] if exact else tiles.pair_mask[k]
-            n += 1
-    if exact:
-        return n, n
-    middle = first
-    for k in range(first, n):
-        if tiles.pair_mask[k] != FULL:
-            j, mask = tiles.j_cluster[k], tiles.pair_mask[k]
-            tiles.j_cluster[k], tiles.pair_mask[k] = tiles.j_cluster[middle], tiles.pair_mask[middle]
-            tiles.j_cluster[middle], tiles.pair_mask[middle] = j, mask
+        if in_range[k] == 0:
+            continue
+        pairs += _count_bits(in_range[k])
+        j, mask = j_cluster[k], in_range[k] if exact else pair_mask[k]
+        if mask != FULL or exact:
+            j_cluster[n], pair_mask[n] = j_cluster[middle], pair_mask[middle]
+            j_cluster[middle], pair_mask[middle] = j, mask
             middle += 1
+        else:
+            j_cluster[n], pair_mask[n] = j, mask
+        n += 1
+    counts[2] += pairs
     return middle, n
 
 

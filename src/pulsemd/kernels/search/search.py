@@ -137,7 +137,7 @@ def build_pair_list(rows: Rows, box, r_list: float, split_dims: Sequence[bool], 
     def fill(parts) -> tuple[TileList, np.ndarray]:
         return _fill(parts, n_blocks, exact, required, places, i_boxes, j_boxes, reach, rows.exclusions)
 
-    all_owned, all_ghost = (0, n_owned_blocks), (n_owned_blocks, n_blocks)
+    all_owned, all_ghost = (0, 2 * n_owned_blocks), (2 * n_owned_blocks, 2 * n_blocks)
     local, found = fill([(all_owned, owned, True, False)])
     nonlocal_, found_too = fill([(all_owned, ghost, False, True), (all_ghost, ghost, True, True)])
     counts = SearchCounts(
@@ -163,13 +163,15 @@ def _places(rows: Rows, place_rows, source, required: int, ranges) -> Places:
         component = x.reshape(-1, 3, LANES)[first:last, along]
         height = (component.astype(np.int64) - columns.start[along]) % PERIOD
         lower[first:last], upper[first:last] = height.min(axis=1), height.max(axis=1)
-    return Places(place_rows, place_of_row, x, leader_x, home, lower, upper, home_any)
+    lanes = np.packbits(place_rows.reshape(-1, LANES) >= 0, axis=1, bitorder="little")[:, 0]
+    lanes_real = lanes.astype(np.uint32) * np.uint32(0x01010101)
+    return Places(place_rows, place_of_row, x, leader_x, home, lower, upper, home_any, lanes_real)
 
 
 def _boxes(x, ranges, n_blocks: int, scale) -> tuple[Boxes, Boxes]:
     i_boxes, j_boxes = (
-        Boxes(np.empty((n, 3), np.int32), np.empty((n, 3), np.int64), np.empty((n, 3), np.float32))
-        for n in (2 * n_blocks, n_blocks)
+        Boxes(np.zeros((3, n), np.int32), np.zeros((3, n), np.int64), np.zeros((3, n), np.float32))
+        for n in (2 * n_blocks, n_blocks + LANES)  # near_boxes reads eight j-clusters at a time
     )
     for first, last, columns in ranges:
         bounding_boxes(x, columns.start, LANES // 2, first, last, scale, i_boxes)
@@ -179,49 +181,40 @@ def _boxes(x, ranges, n_blocks: int, scale) -> tuple[Boxes, Boxes]:
 
 def _largest_radius(boxes: Boxes) -> float:
     """Largest half diagonal [nm] of any box."""
-    if len(boxes.half_cartesian) == 0:
-        return 0.0
-    return float(np.sqrt((boxes.half_cartesian.astype(np.float64) ** 2).sum(axis=1).max()))
+    return float(np.sqrt((boxes.half_cartesian.astype(np.float64) ** 2).sum(axis=0).max(initial=0.0)))
 
 
 def _reach(box, widths, r_list: float, scale, i_boxes: Boxes, j_boxes: Boxes) -> Reach:
     lattice = np.ceil(r_list * _ROUNDING / widths * PERIOD).astype(np.int64) + 1
     orthorhombic = is_orthorhombic(box)
     extent = r_list * _ROUNDING + _largest_radius(i_boxes) + _largest_radius(j_boxes)
-    use_boxes = orthorhombic or extent <= 0.5 * widths.min()
-    return Reach(lattice, scale, orthorhombic, bool(use_boxes), np.float32(r_list * r_list))
+    boxes_are_right = orthorhombic or extent <= 0.5 * widths.min()
+    box_limit = np.float32(r_list**2 * _ROUNDING**8 if boxes_are_right else np.inf)
+    return Reach(lattice, scale, orthorhombic, box_limit, np.float32(r_list**2))
 
 
 def _fill(parts, n_blocks: int, exact: bool, required: int, places, i_boxes, j_boxes, reach, exclusions):
     """Fill one list from (i-range, columns, half, owned_only) parts, enlarging it until it fits."""
-    capacity = 64 * n_blocks + 1024
-    entries = np.empty((2 * n_blocks * len(parts), 4), np.int64)
-    while True:
-        tiles = TileList(
-            entries,
-            np.empty(capacity, np.int32),
-            np.empty(capacity, np.uint32),
-            np.empty(capacity, np.uint32),
-            np.full(n_blocks, -1, np.int64),
-        )
-        counts = np.zeros(4, np.int64)
-        if all(
-            append_tiles(
-                i_range,
-                columns,
-                half,
-                owned_only,
-                exact,
-                required,
-                places,
-                i_boxes,
-                j_boxes,
-                reach,
-                exclusions,
-                tiles,
-                counts,
-            )
-            for i_range, columns, half, owned_only in parts
-        ):
-            return tiles._replace(entries=entries[: counts[0]]), counts
-        capacity *= 2
+    capacity = 128 * n_blocks + 1024
+    tiles = TileList(
+        np.empty((2 * n_blocks * len(parts), 4), np.int64),
+        np.empty(capacity, np.int32),
+        np.empty(capacity, np.uint32),
+        np.empty(capacity, np.uint32),
+        np.full(n_blocks, -1, np.int64),
+    )
+    counts = np.zeros(4, np.int64)
+    for (first, last), columns, half, owned_only in parts:
+        options = columns, half, owned_only, exact, required, places, i_boxes, j_boxes, reach, exclusions
+        while (first := append_tiles((first, last), *options, tiles, counts)) < last:
+            tiles = _enlarge(tiles)
+    return tiles._replace(entries=tiles.entries[: counts[0]]), counts
+
+
+def _enlarge(tiles: TileList) -> TileList:
+    """A list with twice the room and the same content."""
+    j_cluster, pair_mask, in_range = (
+        np.concatenate((old, np.empty_like(old)))
+        for old in (tiles.j_cluster, tiles.pair_mask, tiles.in_range)
+    )
+    return tiles._replace(j_cluster=j_cluster, pair_mask=pair_mask, in_range=in_range)

@@ -6,10 +6,11 @@ Bit 8 * row + lane stands for atom ``row`` of the i-cluster and atom ``lane`` of
 from __future__ import annotations
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from pulsemd.kernels.nonbonded.formula import where
 from pulsemd.kernels.nonbonded.spec import BLOCK, LANES, ROWS
 from pulsemd.kernels.nonbonded.trace.displacement import lattice_difference, to_cartesian
 from pulsemd.kernels.nonbonded.trace.memory import (
@@ -20,7 +21,7 @@ from pulsemd.kernels.nonbonded.trace.memory import (
     load_vector,
     splat,
 )
-from pulsemd.kernels.nonbonded.trace.vector import I8, I32, REPRODUCIBLE, Vector
+from pulsemd.kernels.nonbonded.trace.vector import F32, FAST, I8, I32, I64, REPRODUCIBLE, Vector
 
 
 def _row_offset(builder, i_cluster, block: int):
@@ -63,7 +64,18 @@ def _squared_distances(builder, x, scale, i_cluster, j_cluster, diagonal: bool) 
 
 
 @intrinsic
-def _within_radius(typing_context, x, scale, orthorhombic, radius2, i_cluster, j_cluster):
+def within_radius(typing_context, x, scale, orthorhombic, radius2, i_cluster, j_cluster):
+    """Mask of the pairs of a tile with r^2 <= radius2.
+
+    Parameters
+    ----------
+    x : (n_blocks * 24,) int32, lattice positions in blocks of 3 x 8
+    scale : (9,) float32, box over 2^32, nm
+    orthorhombic : bool
+    radius2 : float32, nm^2
+    i_cluster, j_cluster : int
+    """
+
     def emit(context, builder, signature, arguments):
         pointers = [array_pointer(context, builder, signature.args[k], arguments[k]) for k in range(2)]
         i, j = [context.cast(builder, arguments[k], signature.args[k], types.int64) for k in (4, 5)]
@@ -83,7 +95,18 @@ def _within_radius(typing_context, x, scale, orthorhombic, radius2, i_cluster, j
 
 
 @intrinsic
-def _owned_here(typing_context, leader_x, home, i_cluster, j_cluster):
+def owned_here(typing_context, leader_x, home, i_cluster, j_cluster):
+    """Mask of the pairs of a tile that belong to this rank.
+
+    In each dimension the leader that is lower (by the wrapped difference; ties share a cell) must be in this
+    rank's cell, which bit d of its ``home`` tells.
+
+    Parameters
+    ----------
+    leader_x : (n_blocks * 24,) int32, lattice positions of the atoms' leaders in blocks of 3 x 8
+    home : (n_blocks * 8,) int32
+    """
+
     def emit(context, builder, signature, arguments):
         leaders, bits = [array_pointer(context, builder, signature.args[k], arguments[k]) for k in range(2)]
         i, j = [context.cast(builder, arguments[k], signature.args[k], types.int64) for k in (2, 3)]
@@ -108,31 +131,52 @@ def _owned_here(typing_context, leader_x, home, i_cluster, j_cluster):
     return types.uint32(leader_x, home, i_cluster, j_cluster), emit
 
 
-@njit(cache=True, nogil=True)
-def within_radius(x, scale, orthorhombic, radius2, i_cluster, j_cluster):
-    """Mask of the pairs of a tile with r^2 <= radius2.
+@intrinsic
+def near_boxes(typing_context, i_center, i_half, j_center, j_half, scale, limit, i_cluster, j_cluster):
+    """Mask of those of eight consecutive j-clusters whose box is near that of an i-cluster.
 
     Parameters
     ----------
-    x : (n_blocks * 24,) int32, lattice positions in blocks of 3 x 8
+    i_center, j_center : (3, n) int32, lattice units
+    i_half, j_half : (3, n) float32, nm
+        Centres and Cartesian half extents; eight elements from ``j_cluster`` on are read.
     scale : (9,) float32, box over 2^32, nm
-    orthorhombic : bool
-    radius2 : float32, nm^2
+    limit : float32, nm^2
+        Largest squared distance between the boxes.
     i_cluster, j_cluster : int
     """
-    return _within_radius(x, scale, orthorhombic, radius2, i_cluster, j_cluster)
 
+    def emit(context, builder, signature, arguments):
+        arrays = [context.make_array(signature.args[k])(context, builder, arguments[k]) for k in range(5)]
+        i, j = [context.cast(builder, arguments[k], signature.args[k], types.int64) for k in (6, 7)]
 
-@njit(cache=True, nogil=True)
-def owned_here(leader_x, home, i_cluster, j_cluster):
-    """Mask of the pairs of a tile that belong to this rank.
+        def vector(value):
+            return Vector(builder, [value], FAST)
 
-    In each dimension the leader that is lower (by the wrapped difference; ties share a cell) must be in this
-    rank's cell, which bit d of its ``home`` tells.
+        def component(array, d, offset):
+            n = builder.extract_value(array.shape, 1)
+            return array.data, builder.add(builder.mul(n, index(d)), offset)
 
-    Parameters
-    ----------
-    leader_x : (n_blocks * 24,) int32, lattice positions of the atoms' leaders in blocks of 3 x 8
-    home : (n_blocks * 8,) int32
-    """
-    return _owned_here(leader_x, home, i_cluster, j_cluster)
+        def of_i(array, d):
+            return splat(builder, load(builder, *component(array, d, i)), LANES)
+
+        def of_j(array, d):
+            return load_vector(builder, *component(array, d, j), LANES)
+
+        centers = [[read(arrays[k], d) for d in range(3)] for k, read in ((0, of_i), (2, of_j))]
+        fraction = lattice_difference(builder, *centers, FAST)
+        matrix = [
+            [vector(splat(builder, load(builder, arrays[4].data, index(3 * a + b)), LANES)) for b in range(3)]
+            for a in range(3)
+        ]
+        distance2 = vector(constant_vector(F32, 0.0, LANES))
+        for d, between in enumerate(to_cartesian(fraction, matrix, False)):
+            between = where(between < 0.0, -between, between)
+            gap = between - vector(of_i(arrays[1], d)) - vector(of_j(arrays[3], d))
+            gap = where(gap > 0.0, gap, 0.0)
+            distance2 = distance2 + gap * gap
+        near = distance2 <= vector(splat(builder, arguments[5], LANES))
+        return builder.zext(builder.bitcast(near.values[0], I8), I64)
+
+    arguments = (i_center, i_half, j_center, j_half, scale, types.float32, i_cluster, j_cluster)
+    return types.int64(*arguments), emit

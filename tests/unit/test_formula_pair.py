@@ -1,0 +1,110 @@
+"""Pair potentials: published values, derivatives, and their constants."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from pulsemd.base.errors import InputError
+from pulsemd.kernels.nonbonded.formula import (
+    combine_geometric,
+    combine_lorentz_berthelot,
+    coulomb,
+    lennard_jones,
+    reaction_field,
+)
+from pulsemd.kernels.nonbonded.settings import pair_constants, reaction_field_constants
+
+DISTANCES = np.linspace(0.25, 1.2, 40)
+ARGON = 0.997, 0.3405  # epsilon [kJ/mol], sigma [nm]; Rahman, Phys. Rev. 136, A405 (1964): 120 K, 3.405 A
+
+
+def c6_c12(epsilon, sigma):
+    return 4.0 * epsilon * sigma**6, 4.0 * epsilon * sigma**12
+
+
+FORMULAS = {
+    "lennard_jones": lambda r2: lennard_jones(r2, *c6_c12(*ARGON), 0.7, 0.5),
+    "reaction_field": lambda r2: reaction_field(r2, -97.0, 0.5, 1.5),
+    "coulomb": lambda r2: coulomb(r2, 138.9),
+}
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_pair_force_is_minus_the_gradient_of_the_energy(name):
+    formula, h = FORMULAS[name], 1e-5
+    numerical = -(formula((DISTANCES + h) ** 2)[0] - formula((DISTANCES - h) ** 2)[0]) / (2.0 * h)
+    _, force_over_r = formula(DISTANCES**2)
+    np.testing.assert_allclose(force_over_r * DISTANCES, numerical, rtol=1e-6, atol=1e-6)
+
+
+def test_lennard_jones_of_argon_has_its_published_minimum():
+    epsilon, sigma = ARGON
+    minimum = 2.0 ** (1.0 / 6.0) * sigma
+    energy, force_over_r = lennard_jones(minimum**2, *c6_c12(epsilon, sigma), 0.0, 0.0)
+    np.testing.assert_allclose(energy, -epsilon)
+    assert abs(force_over_r) < 1e-12
+    assert abs(lennard_jones(sigma**2, *c6_c12(epsilon, sigma), 0.0, 0.0)[0]) < 1e-12
+
+
+def test_lennard_jones_with_shift_is_zero_at_the_cutoff():
+    assert abs(lennard_jones(0.81, *c6_c12(*ARGON), 0.9**-6, 0.9**-12)[0]) < 1e-15
+
+
+def test_coulomb_of_two_unit_charges_at_one_nanometre_is_the_electric_conversion_factor():
+    constants = pair_constants(settings(coulombtype="cut-off"))
+    np.testing.assert_allclose(coulomb(1.0, constants.coulomb_factor)[0], 138.935458, rtol=1e-9)
+
+
+def test_reaction_field_of_infinite_dielectric_has_zero_energy_and_force_at_the_cutoff():
+    k_rf, c_rf = reaction_field_constants(settings(rcoulomb=0.9))
+    energy, force_over_r = reaction_field(0.81, 100.0, k_rf, c_rf)
+    assert abs(energy) < 1e-12
+    assert abs(force_over_r) < 1e-12
+
+
+def settings(**options):
+    known = {
+        "coulombtype": "reaction-field",
+        "coulomb_modifier": "potential-shift",
+        "rcoulomb": 1.0,
+        "epsilon_r": 1.0,
+        "epsilon_rf": 0.0,
+        "vdwtype": "cut-off",
+        "vdw_modifier": "potential-shift",
+        "rvdw": 1.0,
+    }
+    return SimpleNamespace(**{**known, **options})
+
+
+@pytest.mark.parametrize(
+    ("options", "k_rf", "c_rf"),
+    [
+        ({}, 0.5, 1.5),
+        ({"coulomb_modifier": "none"}, 0.5, 1.5),
+        ({"epsilon_rf": 1.0}, 0.0, 1.0),
+        ({"epsilon_rf": 78.3, "epsilon_r": 2.0}, 76.3 / 158.6, 1.0 + 76.3 / 158.6),
+        ({"coulombtype": "cut-off"}, 0.0, 1.0),
+        ({"coulombtype": "cut-off", "coulomb_modifier": "none"}, 0.0, 0.0),
+    ],
+)
+def test_reaction_field_constants_follow_gromacs(options, k_rf, c_rf):
+    np.testing.assert_allclose(reaction_field_constants(settings(**options)), (k_rf, c_rf))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"rvdw": 0.9}, {"coulombtype": "pme"}, {"vdw_modifier": "force-switch"}, {"rcoulomb": 0.0, "rvdw": 0.0}],
+)
+def test_pair_constants_of_unsupported_options_are_refused(options):
+    with pytest.raises(InputError):
+        pair_constants(settings(**options))
+
+
+def test_combination_rules_give_the_coefficients_of_the_combined_sigma_and_epsilon():
+    (e1, s1), (e2, s2) = ARGON, (0.3, 0.25)
+    one, two = c6_c12(e1, s1), c6_c12(e2, s2)
+    geometric = combine_geometric(*np.sqrt(one), *np.sqrt(two))
+    np.testing.assert_allclose(geometric, c6_c12(np.sqrt(e1 * e2), np.sqrt(s1 * s2)))
+    mixed = combine_lorentz_berthelot(s1 / 2, 2 * np.sqrt(e1), s2 / 2, 2 * np.sqrt(e2))
+    np.testing.assert_allclose(mixed, c6_c12(np.sqrt(e1 * e2), (s1 + s2) / 2))
