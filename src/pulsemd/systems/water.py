@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from pulsemd.base.errors import ConfigError, InputError
 from pulsemd.base.units import ATOMIC_MASS_PER_NM3
+from pulsemd.io.gromacs.gro import read_gro
 from pulsemd.systems.catalog import system_files
 
 DENSITY: Final = 998.0
@@ -139,10 +140,8 @@ def _fill(n_molecules: int, edge: float, bundled: Path) -> _Molecules:
 
 def _read_tile(path: Path) -> tuple[_Molecules, float]:
     """The bundled box with whole molecules, oxygens in [0, edge), and its edge [nm]."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    edge = float(lines[-1].split()[0])
-    columns = [(line[20:28], line[28:36], line[36:44]) for line in lines[2:-1]]
-    atoms = np.array(columns, dtype=np.float64).reshape(-1, 3, 3)
+    frame = read_gro(path)
+    edge, atoms = float(frame.box[0, 0]), frame.positions.reshape(-1, 3, 3)
     hydrogen = atoms[:, 1:] - atoms[:, :1]
     hydrogen -= edge * np.rint(hydrogen / edge)
     return _Molecules(atoms[:, 0] % edge, np.arange(len(atoms), dtype=np.int32), hydrogen), edge
