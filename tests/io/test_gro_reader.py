@@ -46,6 +46,7 @@ def argon(n: int) -> Topology:
         settle_parameters=np.zeros((0, 2)),
         group_offset=np.arange(2),
         group_atoms=np.zeros(1, np.int32),
+        terms={},
     )
     return build_topology("argon", ["AR"], [kind], [(0, n)])
 

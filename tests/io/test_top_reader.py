@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import logging
 from pathlib import Path
@@ -196,13 +195,7 @@ def test_top_rigid_water_without_exclusions_warned_of(caplog: pytest.LogCaptureF
         ("[ system ]", "[ bondz ]\n1 2\n[ system ]", 17, "unknown section .* bondz"),
         ("[ system ]", "[ sys tem ]", 17, "unknown section"),
         ("[ system ]", "[ system", 17, "written as"),
-        ("[ system ]", "[ angles ]\n1 2 3 1\n[ system ]", 18, "angles .* not supported yet"),
-        (
-            "[ atomtypes ]",
-            "[ bondtypes ]\nOW HW 1 0.1 1000\n[ atomtypes ]",
-            4,
-            "bondtypes .* not supported yet",
-        ),
+        ("[ system ]", "[ polarization ]\n1 2 1 0.001\n[ system ]", 18, "polarization .* not supported yet"),
         ("[ settles ]", "[ atoms ]\n[ settles ]", 12, "once in a molecule"),
         ("[ atoms ]", "[ settles ]\n[ atoms ]", 8, r"after \[ atoms \]"),
         ("[ defaults ]", "text\n[ defaults ]", 1, "before the first section"),
@@ -216,19 +209,6 @@ def test_top_bad_row_refused_with_line(tmp_path: Path, old: str, new: str, line:
 
 def test_top_empty_unsupported_section_accepted(tmp_path: Path) -> None:
     assert read_top(changed(tmp_path, "[ system ]", "[ bonds ]\n; none\n[ system ]"))[0].n_atoms == 6
-
-
-with (DATA / "top" / "gmx-energies.csv").open() as _handle:
-    CASES = [row["case"] for row in csv.DictReader(line for line in _handle if not line.startswith("#"))]
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_top_cases_beyond_water_refused_with_file_and_line(case: str) -> None:
-    path = DATA / "top" / f"{case}.top"
-    with pytest.raises(InputError) as caught:
-        read_system(DATA / "top" / "c.gro", path, DATA / "top" / "m.mdp")
-    assert caught.value.line is not None
-    assert caught.value.file == str(path)
 
 
 def test_top_count_mismatch_names_both_files(tmp_path: Path) -> None:

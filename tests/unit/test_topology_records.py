@@ -36,6 +36,7 @@ def molecule(n: int, pairs: list[tuple[int, int]], residues: list[int] | None = 
         settle_parameters=np.zeros((0, 2)),
         group_offset=group_offset,
         group_atoms=group_atoms,
+        terms={},
     )
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pulsemd.base.errors import TopologyError
 from pulsemd.topology.records import Int32, Int64, MoleculeBlock, MoleculeType, Topology
+from pulsemd.topology.terms import Terms
 
 MAX_ATOMS = 2**31 - 1
 """Global atom ids are int32."""
@@ -67,9 +68,25 @@ def build_topology(
         settle_parameters=over_blocks(_tiled, "settle_parameters"),
         group_offset=offsets("group_offset"),
         group_atoms=over_blocks(_shifted, "group_atoms"),
+        terms=_expand_terms(kinds, blocks),
         molecule_types=tuple(molecule_types),
         blocks=blocks,
     )
+
+
+def _expand_terms(kinds: Sequence[MoleculeType], blocks: Sequence[MoleculeBlock]) -> dict[str, Terms]:
+    """Bonded terms of all molecules; the molecule types share the tables of parameters."""
+    terms = {}
+    for name in dict.fromkeys(name for kind in kinds for name in kind.terms):
+        having = [
+            (kind.terms[name], kind, block)
+            for kind, block in zip(kinds, blocks, strict=True)
+            if name in kind.terms
+        ]
+        atoms = [_shifted(part.atoms, kind, block) for part, kind, block in having]
+        index = [_tiled(part.index, kind, block) for part, kind, block in having]
+        terms[name] = Terms(np.concatenate(atoms), np.concatenate(index), having[0][0].parameters)
+    return terms
 
 
 def _tiled(values: NDArray[Any], kind: MoleculeType, block: MoleculeBlock) -> NDArray[Any]:

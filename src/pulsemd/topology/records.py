@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from pulsemd.topology.terms import Terms
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
@@ -34,6 +37,8 @@ class MoleculeType:
     settle_parameters : (m, 2) float64, nm, distances O-H and H-H
     group_offset, group_atoms : (g + 1,) int64, (n,) int32
         Update groups; the first atom of each is its leader.
+    terms : mapping of kind to Terms
+        Rows of the parameters of the whole system.
     """
 
     name: str
@@ -50,6 +55,7 @@ class MoleculeType:
     settle_parameters: Float64
     group_offset: Int64
     group_atoms: Int32
+    terms: Mapping[str, Terms]
 
     @property
     def n_atoms(self) -> int:
@@ -102,6 +108,8 @@ class Topology:
     settle_parameters : (m, 2) float64, nm, distances O-H and H-H
     group_offset, group_atoms : (g + 1,) int64, (n,) int32
         Update groups, which are never split over ranks; the first atom of each is its leader.
+    terms : mapping of kind to Terms
+        Bonded terms, 1-4 pairs and restraints; only kinds that occur. See `pulsemd.topology.terms`.
     molecule_types, blocks : tuple
         What the arrays were expanded from; they also hold the names.
     """
@@ -118,6 +126,7 @@ class Topology:
     settle_parameters: Float64
     group_offset: Int64
     group_atoms: Int32
+    terms: Mapping[str, Terms]
     molecule_types: tuple[MoleculeType, ...]
     blocks: tuple[MoleculeBlock, ...]
 
@@ -133,8 +142,8 @@ class Topology:
 
     @property
     def n_constraints(self) -> int:
-        """Constrained distances: three for each rigid water."""
-        return 3 * len(self.settle_atoms)
+        """Constrained distances: three for each rigid water, and one for each constraint term."""
+        return 3 * len(self.settle_atoms) + len(self.terms.get("constraint", ()))
 
     @property
     def n_exclusion_pairs(self) -> int:

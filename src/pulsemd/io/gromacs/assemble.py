@@ -6,19 +6,30 @@ import logging
 from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pulsemd.forcefield.nonbonded import LennardJonesTable, build_table
-from pulsemd.io.gromacs.draft import MoleculeDraft, TopologyDraft
-from pulsemd.topology.exclusions import to_rows
+from pulsemd.io.gromacs.draft import MoleculeDraft, TermRow, TopologyDraft
+from pulsemd.topology.exclusions import neighbors_within, to_rows
 from pulsemd.topology.expand import build_topology
 from pulsemd.topology.groups import update_groups
 from pulsemd.topology.records import MoleculeType, Topology
+from pulsemd.topology.terms import Terms
 
 log = logging.getLogger(__name__)
 
+TermRows = Mapping[str, list[TermRow]]
+_NO_LINKS = np.zeros((0, 2), np.int64)
 
-def assemble(draft: TopologyDraft) -> tuple[Topology, LennardJonesTable]:
+
+def assemble(draft: TopologyDraft, constraints: str = "none") -> tuple[Topology, LennardJonesTable]:
     """Build the topology over all atoms and the Lennard-Jones table of the types in use.
+
+    Parameters
+    ----------
+    draft : TopologyDraft
+    constraints : {'none', 'h-bonds', 'all-bonds'}
+        Which bonds become constraints. As in gmx an h-bond has an atom whose name begins with H.
 
     Raises
     ------
@@ -28,38 +39,81 @@ def assemble(draft: TopologyDraft) -> tuple[Topology, LennardJonesTable]:
     if draft.defaults is None:
         raise draft.end.error("the file has no [ defaults ]")
     used = list(dict.fromkeys(key for key, count in draft.molecules if count > 0))
-    if not any(draft.molecule_types[key].atoms for key in used):
+    molecules = [draft.molecule_types[key] for key in used]
+    if not any(molecule.atoms for molecule in molecules):
         raise draft.end.error("the system has no atoms: list its molecules in [ molecules ]")
-    present = {atom.type for key in used for atom in draft.molecule_types[key].atoms}
-    names = [name for name in draft.atom_types if name in present]
+    names, table = _lennard_jones(draft, molecules, draft.defaults.comb_rule)
+    rows = [_convert_bonds(molecule, constraints) for molecule in molecules]
+    parameters = _distinct_parameters(rows)
     index = {name: i for i, name in enumerate(names)}
-    kinds = [draft.atom_types[name] for name in names]
-    table = build_table(
-        names,
-        draft.defaults.comb_rule,
-        [kind.first for kind in kinds],
-        [kind.second for kind in kinds],
-        {(index[a], index[b]): p for (a, b), p in draft.nonbonded.items() if a in index and b in index},
-    )
-    molecules = [(used.index(key), count) for key, count in draft.molecules if count > 0]
-    types = [_molecule_type(draft.molecule_types[key], index) for key in used]
-    topology = build_topology(draft.title or "", names, types, molecules)
+    types = [
+        _molecule_type(molecule, terms, index, parameters)
+        for molecule, terms in zip(molecules, rows, strict=True)
+    ]
+    counts = [(used.index(key), count) for key, count in draft.molecules if count > 0]
+    topology = build_topology(draft.title or "", names, types, counts)
     total = float(topology.charge.sum())
     if abs(total) > 1e-4:
         log.warning("%s: the system has a net charge of %.4f e", draft.path, total)
     return topology, table
 
 
-def _molecule_type(draft: MoleculeDraft, type_index: Mapping[str, int]) -> MoleculeType:
+def _lennard_jones(
+    draft: TopologyDraft, molecules: list[MoleculeDraft], comb_rule: int
+) -> tuple[list[str], LennardJonesTable]:
+    """Types that occur, in the order of the file, and their parameters."""
+    present = {atom.type for molecule in molecules for atom in molecule.atoms}
+    names = [name for name in draft.atom_types if name in present]
+    index = {name: i for i, name in enumerate(names)}
+    kinds = [draft.atom_types[name] for name in names]
+    overrides = {
+        (index[a], index[b]): p for (a, b), p in draft.nonbonded.items() if a in index and b in index
+    }
+    first, second = [kind.first for kind in kinds], [kind.second for kind in kinds]
+    return names, build_table(names, comb_rule, first, second, overrides)
+
+
+def _convert_bonds(draft: MoleculeDraft, constraints: str) -> TermRows:
+    """Turn the bonds that are to be rigid into constraints of the same length."""
+    bonds = draft.terms.get("bond", [])
+    if constraints == "none" or not bonds:
+        return draft.terms
+
+    def rigid(bond: TermRow) -> bool:
+        return constraints == "all-bonds" or any(draft.atoms[i].name.startswith("H") for i in bond.atoms)
+
+    new = [TermRow(bond.line, bond.atoms, bond.parameters[:1]) for bond in bonds if rigid(bond)]
+    kept = [bond for bond in bonds if not rigid(bond)]
+    terms = {**draft.terms, "bond": kept, "constraint": [*draft.terms.get("constraint", []), *new]}
+    return {kind: found for kind, found in terms.items() if found}
+
+
+def _distinct_parameters(molecules: list[TermRows]) -> dict[str, dict[tuple[float, ...], int]]:
+    """Number the distinct sets of parameters of every kind over the whole system."""
+    parameters: dict[str, dict[tuple[float, ...], int]] = {}
+    for terms in molecules:
+        for kind, found in terms.items():
+            known = parameters.setdefault(kind, {})
+            for term in found:
+                known.setdefault(term.parameters, len(known))
+    return parameters
+
+
+def _molecule_type(
+    draft: MoleculeDraft,
+    rows: TermRows,
+    type_index: Mapping[str, int],
+    parameters: Mapping[str, Mapping[tuple[float, ...], int]],
+) -> MoleculeType:
     atoms, n = draft.atoms, len(draft.atoms)
     if n == 0:
         raise draft.line.error(f"molecule type {draft.name} is used but has no atoms")
+    terms = {kind: _terms(found, parameters[kind]) for kind, found in rows.items()}
     residues = [atom.residue for atom in atoms]
     changed = [i > 0 and residues[i] != residues[i - 1] for i in range(n)]
     water = np.array([row.oxygen for row in draft.settles], np.int64)[:, None] + np.arange(3)
-    links = np.concatenate([water[:, [0, 1]], water[:, [0, 2]]])
-    excluded = np.array(draft.exclusions, np.int64).reshape(-1, 2)
-    exclusion_offset, exclusion_atoms = to_rows(n, np.concatenate([excluded, excluded[:, ::-1]]))
+    links = np.concatenate([water[:, [0, 1]], water[:, [0, 2]], _links(terms, "constraint")])
+    exclusion_offset, exclusion_atoms = _exclusions(draft, terms)
     if len(water) and (np.diff(exclusion_offset)[water] < 2).any():
         log.warning("%s: atoms of rigid waters are not all in [ exclusions ] with each other", draft.name)
     group_offset, group_atoms = update_groups(n, links)
@@ -78,4 +132,25 @@ def _molecule_type(draft: MoleculeDraft, type_index: Mapping[str, int]) -> Molec
         settle_parameters=np.array([[row.doh, row.dhh] for row in draft.settles], np.float64).reshape(-1, 2),
         group_offset=group_offset,
         group_atoms=group_atoms,
+        terms=terms,
     )
+
+
+def _terms(found: list[TermRow], known: Mapping[tuple[float, ...], int]) -> Terms:
+    atoms = np.array([term.atoms for term in found], np.int32)
+    index = np.array([known[term.parameters] for term in found], np.int32)
+    return Terms(atoms, index, np.array(list(known), np.float64))
+
+
+def _links(terms: Mapping[str, Terms], kind: str) -> NDArray[np.int64]:
+    return terms[kind].atoms.astype(np.int64) if kind in terms else _NO_LINKS
+
+
+def _exclusions(
+    draft: MoleculeDraft, terms: Mapping[str, Terms]
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Atoms up to nrexcl bonds or constraints apart, and ``[ exclusions ]``; rigid waters are no bonds, as in gmx."""
+    n = len(draft.atoms)
+    bonds = np.concatenate([_links(terms, "bond"), _links(terms, "constraint")])
+    listed = np.array(draft.exclusions, np.int64).reshape(-1, 2)
+    return to_rows(n, np.concatenate([neighbors_within(n, bonds, draft.nrexcl), listed, listed[:, ::-1]]))

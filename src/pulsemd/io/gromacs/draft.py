@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pulsemd.io.gromacs.preprocessor import Line
+from pulsemd.io.gromacs.type_table import TypeTable
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,15 @@ class SettleRow:
     dhh: float
 
 
+@dataclass(frozen=True)
+class TermRow:
+    """A term with its parameters found: atom indices within the molecule."""
+
+    line: Line
+    atoms: tuple[int, ...]
+    parameters: tuple[float, ...]
+
+
 @dataclass
 class MoleculeDraft:
     """One ``[ moleculetype ]`` with its sections."""
@@ -63,6 +73,8 @@ class MoleculeDraft:
     atoms: list[AtomRow] = field(default_factory=list)
     settles: list[SettleRow] = field(default_factory=list)
     exclusions: list[tuple[int, int]] = field(default_factory=list)
+    terms: dict[str, list[TermRow]] = field(default_factory=dict)
+    """By kind, see `pulsemd.topology.terms.TERM_KINDS`."""
 
 
 @dataclass
@@ -74,6 +86,10 @@ class TopologyDraft:
     atom_types: dict[str, AtomType] = field(default_factory=dict)
     nonbonded: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
     """Parameters of pairs of types; the names in alphabetical order."""
+    type_tables: dict[str, TypeTable] = field(default_factory=dict)
+    """Parameters of bonded terms by type, by kind of term."""
+    pair_types: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
+    """Like ``nonbonded``, for 1-4 pairs."""
     molecule_types: dict[str, MoleculeDraft] = field(default_factory=dict)
     """By lower-case name, as gmx compares them."""
     title: str | None = None

@@ -46,6 +46,15 @@ def atom_type(draft: TopologyDraft, row: Row) -> None:
 
 def nonbond_params(draft: TopologyDraft, row: Row) -> None:
     """Read ``type type func V W``: what replaces the combination rule for a pair of types."""
+    _type_pair(draft, row, draft.nonbonded)
+
+
+def pair_types(draft: TopologyDraft, row: Row) -> None:
+    """Read ``type type func V W`` for 1-4 pairs."""
+    _type_pair(draft, row, draft.pair_types)
+
+
+def _type_pair(draft: TopologyDraft, row: Row, table: dict[tuple[str, str], tuple[float, float]]) -> None:
     row.expect(5, 5, "type type func V W")
     for name in row.words[:2]:
         if name not in draft.atom_types:
@@ -54,7 +63,7 @@ def nonbond_params(draft: TopologyDraft, row: Row) -> None:
         raise row.error(f"function {row.words[2]} is not supported here: only 1, Lennard-Jones")
     new = _pair_parameters(draft, row, 3)
     one, two = sorted(row.words[:2])
-    if draft.nonbonded.setdefault((one, two), new) != new:
+    if table.setdefault((one, two), new) != new:
         raise row.error(f"the pair {one} {two} was defined before with other values")
 
 

@@ -12,6 +12,7 @@ from pulsemd.base.errors import InputError
 from pulsemd.forcefield.nonbonded import LennardJonesTable
 from pulsemd.forcefield.settings import RunSettings
 from pulsemd.io.gromacs.assemble import assemble
+from pulsemd.io.gromacs.draft import TopologyDraft
 from pulsemd.io.gromacs.gro import CHUNK, GroFile, read_gro
 from pulsemd.io.gromacs.mdp import read_settings
 from pulsemd.io.gromacs.top import read_draft
@@ -24,7 +25,10 @@ PathName = str | PathLike[str]
 
 
 def read_top(
-    path: PathName, define: Sequence[str] = (), include_dirs: Sequence[PathName] = ()
+    path: PathName,
+    define: Sequence[str] = (),
+    include_dirs: Sequence[PathName] = (),
+    constraints: str = "none",
 ) -> tuple[Topology, LennardJonesTable]:
     """Read a topology (.top) with everything it includes.
 
@@ -35,13 +39,15 @@ def read_top(
         Macros as ``NAME`` or ``NAME=VALUE``.
     include_dirs : sequence of path
         Folders searched for included files.
+    constraints : {'none', 'h-bonds', 'all-bonds'}
+        Which bonds become constraints.
 
     Raises
     ------
     TopologyError
         With file and line.
     """
-    return assemble(read_draft(path, define, include_dirs))
+    return assemble(read_draft(path, define, include_dirs), constraints)
 
 
 def read_system(
@@ -63,7 +69,9 @@ def read_system(
         With file and line.
     """
     settings = mdp if isinstance(mdp, RunSettings) else read_settings(mdp)[0]
-    topology, table = read_top(top, settings.define, (*settings.include, *include_dirs))
+    draft = read_draft(top, settings.define, (*settings.include, *include_dirs))
+    _refuse_without_kernels(draft)
+    topology, table = assemble(draft, settings.constraints)
     frame = read_gro(conf)
     if len(frame.positions) != topology.n_atoms:
         raise InputError(
@@ -75,6 +83,16 @@ def read_system(
     _compare_names(conf, frame, topology)
     configuration = Configuration(frame.positions, frame.velocities, frame.box, frame.title)
     return topology, table, configuration, settings
+
+
+def _refuse_without_kernels(draft: TopologyDraft) -> None:
+    """Refuse terms that are read but cannot be computed yet; points to the first."""
+    for key, count in draft.molecules:
+        for kind, terms in draft.molecule_types[key].terms.items():
+            if count > 0 and terms:
+                raise terms[0].line.error(
+                    f"terms of kind {kind} are read, but kernels for them are not built yet"
+                )
 
 
 def _compare_names(conf: PathName, frame: GroFile, topology: Topology) -> None:

@@ -9,6 +9,8 @@ from enum import IntEnum
 from os import PathLike
 
 from pulsemd.io.gromacs import sections
+from pulsemd.io.gromacs.bonded_sections import pair_row, term_row
+from pulsemd.io.gromacs.bonded_types import cmap_row, dihedral_row, type_row
 from pulsemd.io.gromacs.draft import TopologyDraft
 from pulsemd.io.gromacs.preprocessor import Line, preprocess
 from pulsemd.io.gromacs.rows import Row
@@ -93,10 +95,8 @@ def _check_order(draft: TopologyDraft, line: Line, part: Part, section: Section)
             )
 
 
-_LATER_PARAMETERS = ("bondtypes", "constrainttypes", "pairtypes", "angletypes", "dihedraltypes", "cmaptypes")
-_LATER_MOLECULE = (
-    *("bonds", "pairs", "pairs_nb", "angles", "dihedrals", "constraints", "cmap", "position_restraints"),
-    *("distance_restraints", "orientation_restraints", "angle_restraints", "angle_restraints_z"),
+_LATER = (
+    *("pairs_nb", "distance_restraints", "orientation_restraints", "angle_restraints", "angle_restraints_z"),
     *("dihedral_restraints", "polarization", "water_polarization", "thole_polarization"),
     *("virtual_sites1", "virtual_sites2", "virtual_sites3", "virtual_sites4", "virtual_sitesn"),
     *("dummies1", "dummies2", "dummies3", "dummies4", "dummiesn"),
@@ -108,15 +108,27 @@ SECTIONS: dict[str, Section] = {
         Section("defaults", Part.PARAMETERS, sections.defaults),
         Section("atomtypes", Part.PARAMETERS, sections.atom_type),
         Section("nonbond_params", Part.PARAMETERS, sections.nonbond_params),
+        Section("pairtypes", Part.PARAMETERS, sections.pair_types),
+        Section("bondtypes", Part.PARAMETERS, type_row("bonds", 2)),
+        Section("constrainttypes", Part.PARAMETERS, type_row("constraints", 2)),
+        Section("angletypes", Part.PARAMETERS, type_row("angles", 3)),
+        Section("dihedraltypes", Part.PARAMETERS, dihedral_row),
+        Section("cmaptypes", Part.PARAMETERS, cmap_row),
         Section("moleculetype", Part.MOLECULE, sections.molecule_type),
         Section("atoms", Part.MOLECULE, sections.atom),
+        Section("bonds", Part.MOLECULE, term_row("bonds", 2)),
+        Section("constraints", Part.MOLECULE, term_row("constraints", 2)),
+        Section("pairs", Part.MOLECULE, pair_row),
+        Section("angles", Part.MOLECULE, term_row("angles", 3)),
+        Section("dihedrals", Part.MOLECULE, term_row("dihedrals", 4)),
+        Section("cmap", Part.MOLECULE, term_row("cmap", 5)),
+        Section("position_restraints", Part.MOLECULE, term_row("position_restraints", 1)),
         Section("settles", Part.MOLECULE, sections.settle),
         Section("exclusions", Part.MOLECULE, sections.exclusion),
         Section("system", Part.SYSTEM, sections.system),
         Section("molecules", Part.SYSTEM, sections.molecules),
         Section("intermolecular_interactions", Part.SYSTEM, None),
-        *(Section(name, Part.PARAMETERS, None) for name in _LATER_PARAMETERS),
-        *(Section(name, Part.MOLECULE, None) for name in _LATER_MOLECULE),
+        *(Section(name, Part.MOLECULE, None) for name in _LATER),
     )
 }
 """Every section that is known, by its name without ``_`` and ``-``; a new one is a row here."""

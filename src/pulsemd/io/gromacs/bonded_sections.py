@@ -1,0 +1,77 @@
+"""Parsers of the rows of bonded sections of a molecule type; parameters that are not given are looked up at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pulsemd.forcefield.nonbonded import build_table
+from pulsemd.io.gromacs.draft import AtomType, TermRow, TopologyDraft
+from pulsemd.io.gromacs.functions import Function, function_of, parameters_of
+from pulsemd.io.gromacs.rows import Row
+
+
+def term_row(section: str, n_atoms: int) -> Callable[[TopologyDraft, Row], None]:
+    """Parser of a row ``atom ... func [parameters]``."""
+
+    def parse(draft: TopologyDraft, row: Row) -> None:
+        function = function_of(section, row, n_atoms)
+        atoms = tuple(row.atom(i, len(draft.molecule.atoms)) for i in range(n_atoms))
+        if len(set(atoms)) < n_atoms:
+            raise row.error("an atom is listed twice in one term")
+        given = parameters_of(function, row, n_atoms + 1)
+        found = _look_up(draft, section, function, atoms, row) if given is None else [given]
+        terms = draft.molecule.terms.setdefault(function.kind, [])
+        terms += [TermRow(row.line, atoms, parameters) for parameters in found]
+
+    return parse
+
+
+def pair_row(draft: TopologyDraft, row: Row) -> None:
+    """Read a 1-4 pair; its parameters come from the row, from ``[ pairtypes ]``, or are generated."""
+    function = function_of("pairs", row, 2)
+    i, j = (row.atom(k, len(draft.molecule.atoms)) for k in (0, 1))
+    if i == j:
+        raise row.error("an atom is paired with itself")
+    given = parameters_of(function, row, 3)
+    one, two = sorted(draft.molecule.atoms[k].type for k in (i, j))
+    explicit = draft.pair_types.get((one, two)) if given is None else (given[0], given[1])
+    assert draft.defaults is not None  # atoms need types, and types need defaults
+    if explicit is None and not draft.defaults.generate_pairs:
+        raise row.error(f"no [ pairtypes ] for {one} {two}, and gen-pairs is off")
+    c6, c12 = _pair_coefficients(draft, one, two, explicit)
+    parameters = (c6, c12, draft.defaults.fudge_qq)
+    draft.molecule.terms.setdefault("lj14", []).append(TermRow(row.line, (i, j), parameters))
+
+
+def _pair_coefficients(
+    draft: TopologyDraft, one: str, two: str, explicit: tuple[float, float] | None
+) -> tuple[float, float]:
+    """c6 and c12 of a 1-4 pair; what is generated is scaled by fudgeLJ, which multiplies epsilon, or c6 and c12."""
+    assert draft.defaults is not None
+    types: list[AtomType] = [draft.atom_types[one], draft.atom_types[two]]
+    override = draft.nonbonded.get((one, two)) if explicit is None else explicit
+    table = build_table(
+        [one, two],
+        draft.defaults.comb_rule,
+        [kind.first for kind in types],
+        [kind.second for kind in types],
+        {} if override is None else {(0, 1): override},
+    )
+    scale = draft.defaults.fudge_lj if explicit is None else 1.0
+    return scale * float(table.c6[0, 1]), scale * float(table.c12[0, 1])
+
+
+def _look_up(
+    draft: TopologyDraft, section: str, function: Function, atoms: tuple[int, ...], row: Row
+) -> list[tuple[float, ...]]:
+    names = tuple(draft.atom_types[draft.molecule.atoms[atom].type].bonded for atom in atoms)
+    table = draft.type_tables.get(function.kind)
+    found = None
+    if table is not None:
+        if section == "cmap":
+            found = table.find_directed(names)
+        else:
+            found = table.find_dihedral(names) if section == "dihedrals" else table.find(names)
+    if found is None:
+        raise row.error(f"no parameters for {'-'.join(names)} in [ {section} ], neither here nor by type")
+    return found if function.several else found[:1]

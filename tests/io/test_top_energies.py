@@ -1,0 +1,109 @@
+"""Bonded topologies: the energy that follows from the records, term by term in NumPy, equals that of gmx."""
+
+from __future__ import annotations
+
+import csv
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pulsemd.base.errors import InputError
+from pulsemd.base.units import COULOMB
+from pulsemd.forcefield.nonbonded import LennardJonesTable
+from pulsemd.io.gromacs import read_gro, read_settings, read_system, read_top
+from pulsemd.topology.records import Topology
+
+DATA = Path(__file__).parent / "data" / "top"
+with (DATA / "gmx-energies.csv").open() as _handle:
+    ROWS = list(csv.DictReader(line for line in _handle if not line.startswith("#")))
+ENERGIES = {
+    row["case"]: float(row["gmx_potential_kJ_per_mol"])
+    for row in ROWS
+    if row["order"] == "basic" and row["gmx_potential_kJ_per_mol"] != "refused"
+}
+REFUSED = [row["case"] for row in ROWS if row["case"] not in ENERGIES]
+
+
+def angle(x: np.ndarray) -> float:
+    a, b = x[0] - x[1], x[2] - x[1]
+    return float(np.arccos(a @ b / np.sqrt((a @ a) * (b @ b))))
+
+
+def dihedral(x: np.ndarray) -> float:
+    """Torsion in the IUPAC convention, trans = 180 degrees."""
+    a, b, c = x[1] - x[0], x[2] - x[1], x[3] - x[2]
+    m, n = np.cross(a, b), np.cross(b, c)
+    return float(np.arctan2(np.sqrt(b @ b) * (a @ n), m @ n))
+
+
+def term_energy(kind: str, x: np.ndarray, p: np.ndarray, qq: float, origin: np.ndarray) -> float:
+    """Energy of one term by the formulas of the GROMACS manual 2022, chapter 5.2."""
+    r = np.linalg.norm(x[0] - x[-1])
+    if kind == "bond":
+        return 0.5 * p[1] * (r - p[0]) ** 2
+    if kind in ("angle", "urey_bradley"):
+        energy = 0.5 * p[1] * (angle(x) - np.radians(p[0])) ** 2
+        return energy + (0.5 * p[3] * (r - p[2]) ** 2 if len(p) == 4 else 0.0)
+    if kind in ("proper", "periodic_improper"):
+        return p[1] * (1 + np.cos(p[2] * dihedral(x) - np.radians(p[0])))
+    if kind == "improper":
+        difference = dihedral(x) - np.radians(p[0])
+        return 0.5 * p[1] * (difference - 2 * np.pi * np.round(difference / (2 * np.pi))) ** 2
+    if kind == "ryckaert_bellemans":
+        return float(np.polyval(p[::-1], np.cos(dihedral(x) - np.pi)))
+    if kind == "lj14":
+        return p[1] / r**12 - p[0] / r**6 + p[2] * COULOMB * qq / r
+    assert kind == "position_restraint"
+    return float(0.5 * p @ (x[0] - origin) ** 2)
+
+
+def potential(
+    topology: Topology, table: LennardJonesTable, x: np.ndarray, cutoff: float, epsilon_rf: float
+) -> float:
+    """All terms, Lennard-Jones and reaction field with its exclusion and self terms."""
+    origin = read_gro(DATA / "ref.gro").positions
+    q, kind = topology.charge, topology.type_index
+    energy = 0.0
+    for name, terms in topology.terms.items():
+        for atoms, row in zip(terms.atoms, terms.index, strict=True):
+            qq = q[atoms[0]] * q[atoms[-1]]
+            energy += term_energy(name, x[atoms], terms.parameters[row], qq, origin[atoms[0]])
+    k_rf = (epsilon_rf - 1) / (2 * epsilon_rf + 1) / cutoff**3
+    c_rf = 1 / cutoff + k_rf * cutoff**2
+    excluded = np.split(topology.exclusion_atoms, topology.exclusion_offset[1:-1])
+    for i, j in combinations(range(len(x)), 2):
+        r = np.linalg.norm(x[i] - x[j])
+        energy += COULOMB * q[i] * q[j] * (k_rf * r**2 - c_rf)
+        if j not in excluded[i]:
+            energy += COULOMB * q[i] * q[j] / r
+            energy += table.c12[kind[i], kind[j]] / r**12 - table.c6[kind[i], kind[j]] / r**6
+    return energy - 0.5 * COULOMB * c_rf * float(q @ q)
+
+
+@pytest.mark.parametrize("case", sorted(ENERGIES))
+def test_top_energy_from_records_equals_gmx(case: str) -> None:
+    mdp = "mp" if case == "posres_on" else "mrf" if case.startswith("charged") else "m"
+    settings = read_settings(DATA / f"{mdp}.mdp")[0]
+    topology, table = read_top(DATA / f"{case}.top", settings.define)
+    x = read_gro(DATA / "c.gro").positions
+    energy = potential(topology, table, x, settings.rcoulomb, settings.epsilon_rf)
+    assert energy == pytest.approx(ENERGIES[case], rel=2e-4, abs=2e-4)
+
+
+@pytest.mark.parametrize("case", sorted(REFUSED))
+def test_top_case_beyond_common_core_refused_with_file_and_line(case: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read_system(DATA / "c.gro", DATA / f"{case}.top", DATA / "m.mdp")
+    assert caught.value.line is not None
+    assert caught.value.file in (str(DATA / f"{case}.top"), str(DATA / "c.gro"))
+
+
+@pytest.mark.parametrize("case", sorted(ENERGIES))
+def test_top_terms_without_kernels_refused_with_file_and_line(case: str) -> None:
+    path = DATA / f"{case}.top"
+    with pytest.raises(InputError, match="kernels for them are not built yet") as caught:
+        read_system(DATA / "c.gro", path, DATA / "m.mdp")
+    assert caught.value.file == str(path)
+    assert caught.value.line is not None
