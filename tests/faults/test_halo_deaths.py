@@ -1,0 +1,134 @@
+"""Ranks that die, raise or are interrupted: everybody ends, the first cause is named, nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pulsemd.base.errors import InputError, PeerError, TransportError
+from pulsemd.halo import Transport, launch
+from pulsemd.halo.conformance import ONE_PULSE, Field
+
+BOUND = 20.0
+
+
+def exchange_forever(transport: Transport, folder: str) -> None:
+    """Exchange until somebody fails; leave the process id, and the error that ended it, in a folder."""
+    Path(folder, f"pid{transport.rank}").write_text(str(os.getpid()))
+    plan, ids = ONE_PULSE.plan((transport.size,), transport.rank)
+    field = Field(transport, plan, ids, "float32", 3, "forever")
+    try:
+        while True:
+            field.channel.forward()
+    except BaseException as error:
+        with Path(folder, f"error{transport.rank}").open("a") as file:
+            print(f"{type(error).__name__}: {error}", file=file)
+        raise
+
+
+def raise_on_rank_two(transport: Transport, payload: Any) -> None:
+    """Rank 2 refuses its input while the others wait for it."""
+    if transport.rank == 2:
+        raise InputError("no such atom", "topol.top", 7)
+    transport.barrier()
+
+
+def disagree(transport: Transport, payload: Any) -> None:
+    """Ranks make different collective calls."""
+    if transport.rank == 0:
+        transport.barrier()
+    else:
+        transport.allgather(transport.rank)
+
+
+def sum_of_ranks(transport: Transport, payload: int) -> list[int]:
+    """A result for the launcher."""
+    return [int(n) for n in transport.reduce(2, "int64").sum(np.array([transport.rank, payload]))]
+
+
+def shared_memory() -> set[str]:
+    """Names in shared memory."""
+    return set(os.listdir("/dev/shm"))
+
+
+def wait_until_gone(folder: Path) -> None:
+    """Until no process whose id is in the folder exists."""
+    end = time.monotonic() + BOUND
+    for file in folder.glob("pid*"):
+        path = Path("/proc", file.read_text(), "cmdline")
+        while path.exists() and b"pulsemd" in path.read_bytes():
+            assert time.monotonic() < end, f"{file.name} is still there"
+            time.sleep(0.02)
+
+
+def start_launcher(folder: Path, n_ranks: int) -> subprocess.Popen[str]:
+    """A program that launches ranks; once they all exchange."""
+    code = f"from pulsemd.halo import launch; launch({n_ranks}, '{__name__}:exchange_forever', {str(folder)!r})"
+    path = os.pathsep.join(entry for entry in sys.path if entry)
+    environment = {**os.environ, "PYTHONPATH": path}
+    program = subprocess.Popen([sys.executable, "-c", code], env=environment, stderr=subprocess.PIPE, text=True)
+    end = time.monotonic() + 3 * BOUND
+    while len(list(folder.glob("pid*"))) < n_ranks:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    time.sleep(0.5)
+    return program
+
+
+@pytest.mark.parametrize("transport", ["shmem", "loopback"])
+def test_launch_returns_the_result_of_rank_zero(transport: str) -> None:
+    assert launch(3, f"{__name__}:sum_of_ranks", 5, transport=transport) == [3, 15]
+
+
+def test_killed_rank_is_named_to_all_others_and_nothing_is_left(tmp_path: Path) -> None:
+    before = shared_memory()
+    with pytest.raises(PeerError, match=r"rank 1 \(process \d+\) killed by SIGKILL"):
+        launch(4, f"{__name__}:exchange_forever", str(tmp_path), timeout=BOUND, faults="kill rank=1 epoch=50")
+    for rank in (0, 2, 3):
+        text = (tmp_path / f"error{rank}").read_text()
+        assert text.startswith(f"PeerError: rank {rank} stopped waiting for rank")
+        assert "killed by SIGKILL" in text
+    wait_until_gone(tmp_path)
+    assert shared_memory() <= before
+
+
+@pytest.mark.parametrize("transport", ["shmem", "loopback"])
+def test_error_of_one_rank_is_raised_with_its_type_and_rank(transport: str) -> None:
+    with pytest.raises(InputError, match=r"topol.top:7: no such atom") as caught:
+        launch(3, f"{__name__}:raise_on_rank_two", transport=transport)
+    assert "raised on rank 2" in caught.value.__notes__
+
+
+@pytest.mark.parametrize("transport", ["shmem", "loopback"])
+def test_ranks_in_different_collective_calls_are_named(transport: str) -> None:
+    with pytest.raises(TransportError, match=r"is in (barrier|allgather) while rank \d is in (barrier|allgather)"):
+        launch(2, f"{__name__}:disagree", transport=transport)
+
+
+def test_ranks_of_a_killed_launcher_die_with_it(tmp_path: Path) -> None:
+    before = shared_memory()
+    program = start_launcher(tmp_path, 3)
+    program.kill()
+    program.communicate()
+    wait_until_gone(tmp_path)
+    assert shared_memory() <= before
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, -signal.SIGINT), (signal.SIGTERM, 128 + signal.SIGTERM)])
+def test_signal_to_the_launcher_reaches_the_ranks_once(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    program = start_launcher(tmp_path, 2)
+    program.send_signal(number)
+    _, text = program.communicate(timeout=BOUND)
+    assert program.returncode == code, text
+    errors = [(tmp_path / f"error{rank}").read_text().splitlines() for rank in range(2)]
+    assert [len(lines) for lines in errors] == [1, 1]
+    assert any(lines[0].startswith(("KeyboardInterrupt", "SystemExit")) for lines in errors)
+    wait_until_gone(tmp_path)
