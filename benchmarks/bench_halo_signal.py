@@ -25,10 +25,19 @@ from pulsemd.halo.atomics import store_release
 from pulsemd.halo.layout import STRIDE
 from pulsemd.halo.signals import ARRIVED, wait_for
 
-COLUMNS: Final = (
-    "date commit device n_gpus n_ranks grid plan transport path precision system n_atoms nstlist steps us_per_step "
-    "us_min us_max peer peer_us"
-).split()
+COLUMNS: Final = [
+    "date",
+    "commit",
+    "device",
+    "n_gpus",
+    "n_ranks",
+    "grid",
+    "plan",
+    "transport",
+    "path",
+    "precision",
+]
+COLUMNS += ["system", "n_atoms", "nstlist", "steps", "us_per_step", "us_min", "us_max", "peer", "peer_us"]
 REPEATS: Final = 7
 EXCHANGES: Final = {"mpi": 1000}
 SIGNAL_ROUNDS: Final = 20000

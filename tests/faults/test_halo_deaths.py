@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from pulsemd.halo import Transport, launch
 from pulsemd.halo.conformance import ONE_PULSE, Field
 
 BOUND = 20.0
+needs_mpi = pytest.mark.skipif(find_spec("mpi4py") is None, reason="needs mpi4py and mpirun or mpiexec")
 
 
 def exchange_forever(transport: Transport, folder: str) -> None:
@@ -71,10 +73,14 @@ def wait_until_gone(folder: Path) -> None:
 
 def start_launcher(folder: Path, n_ranks: int) -> subprocess.Popen[str]:
     """A program that launches ranks; once they all exchange."""
-    code = f"from pulsemd.halo import launch; launch({n_ranks}, '{__name__}:exchange_forever', {str(folder)!r})"
+    code = (
+        f"from pulsemd.halo import launch; launch({n_ranks}, '{__name__}:exchange_forever', {str(folder)!r})"
+    )
     path = os.pathsep.join(entry for entry in sys.path if entry)
     environment = {**os.environ, "PYTHONPATH": path}
-    program = subprocess.Popen([sys.executable, "-c", code], env=environment, stderr=subprocess.PIPE, text=True)
+    program = subprocess.Popen(
+        [sys.executable, "-c", code], env=environment, stderr=subprocess.PIPE, text=True
+    )
     end = time.monotonic() + 3 * BOUND
     while len(list(folder.glob("pid*"))) < n_ranks:
         assert time.monotonic() < end
@@ -100,7 +106,9 @@ def test_killed_rank_is_named_to_all_others_and_nothing_is_left(tmp_path: Path) 
     assert shared_memory() <= before
 
 
-@pytest.mark.parametrize("transport", ["shmem", "loopback"])
+@pytest.mark.parametrize(
+    "transport", ["shmem", "loopback", pytest.param("mpi", marks=[pytest.mark.mpi, needs_mpi])]
+)
 def test_error_of_one_rank_is_raised_with_its_type_and_rank(transport: str) -> None:
     with pytest.raises(InputError, match=r"topol.top:7: no such atom") as caught:
         launch(3, f"{__name__}:raise_on_rank_two", transport=transport)
@@ -109,7 +117,9 @@ def test_error_of_one_rank_is_raised_with_its_type_and_rank(transport: str) -> N
 
 @pytest.mark.parametrize("transport", ["shmem", "loopback"])
 def test_ranks_in_different_collective_calls_are_named(transport: str) -> None:
-    with pytest.raises(TransportError, match=r"is in (barrier|allgather) while rank \d is in (barrier|allgather)"):
+    with pytest.raises(
+        TransportError, match=r"is in (barrier|allgather) while rank \d is in (barrier|allgather)"
+    ):
         launch(2, f"{__name__}:disagree", transport=transport)
 
 
@@ -122,8 +132,12 @@ def test_ranks_of_a_killed_launcher_die_with_it(tmp_path: Path) -> None:
     assert shared_memory() <= before
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, -signal.SIGINT), (signal.SIGTERM, 128 + signal.SIGTERM)])
-def test_signal_to_the_launcher_reaches_the_ranks_once(tmp_path: Path, number: signal.Signals, code: int) -> None:
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, -signal.SIGINT), (signal.SIGTERM, 128 + signal.SIGTERM)]
+)
+def test_signal_to_the_launcher_reaches_the_ranks_once(
+    tmp_path: Path, number: signal.Signals, code: int
+) -> None:
     program = start_launcher(tmp_path, 2)
     program.send_signal(number)
     _, text = program.communicate(timeout=BOUND)

@@ -54,11 +54,9 @@ def test_slow_rank_with_all_waits_gets_right_rows(target: str) -> None:
     launch(2, f"{__name__}:{target}", transport="loopback", timeout=10)
 
 
-@pytest.mark.parametrize(
-    ("target", "wait"), [("slow_reader", "credit"), ("slow_owner", "reverse_credit")]
-)
+@pytest.mark.parametrize(("target", "wait"), [("slow_reader", "credit"), ("slow_owner", "reverse_credit")])
 def test_slow_rank_without_credits_gets_wrong_rows(target: str, wait: str) -> None:
-    with pytest.raises(ConformanceError, match="holds .* expected"):
+    with pytest.raises(ConformanceError, match=r"holds .* expected"):
         launch(2, f"{__name__}:{target}", transport="loopback", timeout=10, faults=f"skip wait={wait}")
 
 
@@ -77,7 +75,9 @@ def test_suite_without_a_wait_for_rows_fails(wait: str) -> None:
     ],
 )
 @pytest.mark.parametrize("transport", ["loopback", "shmem"])
-def test_rows_that_never_arrive_end_the_wait_with_a_report(transport: str, exchange: str, report: str) -> None:
+def test_rows_that_never_arrive_end_the_wait_with_a_report(
+    transport: str, exchange: str, report: str
+) -> None:
     started = time.monotonic()
     with pytest.raises(PeerError, match=report):
         launch(2, f"{__name__}:one_sided", exchange, transport=transport, timeout=0.3)

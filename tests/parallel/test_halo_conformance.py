@@ -38,7 +38,9 @@ def test_conformance_of_mpi_passes(n_ranks: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n_ranks", RANKS)
-@pytest.mark.parametrize("transport", ["loopback", "shmem", pytest.param("mpi", marks=[pytest.mark.mpi, needs_mpi])])
+@pytest.mark.parametrize(
+    "transport", ["loopback", "shmem", pytest.param("mpi", marks=[pytest.mark.mpi, needs_mpi])]
+)
 def test_conformance_passes_thoroughly(transport: str, n_ranks: int) -> None:
     assert run_conformance(partial(launch, transport=transport), [n_ranks], thorough=True) > 360
 

@@ -110,7 +110,14 @@ def conform(transport: Transport, options: dict[str, bool]) -> int:
                 label = f"{case.name}, grid {grid}, {dtype} x {width}"
                 check_plan(Field(transport, plan, ids, dtype, width, label))
                 count += 1
-    irregular = (check_any_rows, check_one_row, check_nothing_sent, check_many_channels, check_rebind, check_control)
+    irregular = (
+        check_any_rows,
+        check_one_row,
+        check_nothing_sent,
+        check_many_channels,
+        check_rebind,
+        check_control,
+    )
     for check in irregular:
         check(transport)
     return count + len(irregular)
@@ -128,7 +135,14 @@ class Field:
     """A channel, the ids of its rows, and what its elements should be."""
 
     def __init__(
-        self, transport: Transport, plan: HaloPlan, ids: Ids, dtype: str, width: int, label: str, name: str = "field"
+        self,
+        transport: Transport,
+        plan: HaloPlan,
+        ids: Ids,
+        dtype: str,
+        width: int,
+        label: str,
+        name: str = "field",
     ) -> None:
         self.transport, self.label = transport, label
         capacity = max(transport.allgather(plan.n_local))
@@ -214,7 +228,8 @@ def check_adjoint(field: Field) -> None:
     total = transport.reduce(2, "int64").sum(np.array([left, right]))
     if total[0] != total[1]:
         raise ConformanceError(
-            f"conformance of {transport.name}, {field.label}: <forward(x), y> = {total[0]} but <x, reverse(y)> = {total[1]}"
+            f"conformance of {transport.name}, {field.label}: <forward(x), y> = {total[0]}, "
+            f"but <x, reverse(y)> = {total[1]}"
         )
 
 
@@ -245,7 +260,9 @@ def check_many_channels(transport: Transport) -> None:
     """Channels of every dtype and width on one plan, their exchanges under way at the same time."""
     plan, ids = TWO_PULSES.plan((transport.size, 1, 1), transport.rank)
     fields = [
-        Field(transport, plan, ids, dtype, width, f"many channels, {dtype} x {width}", f"field {dtype} {width}")
+        Field(
+            transport, plan, ids, dtype, width, f"many channels, {dtype} x {width}", f"field {dtype} {width}"
+        )
         for dtype, width in FORMATS
     ]
     for turn in range(_ROUNDS):
@@ -305,7 +322,9 @@ def check_control(transport: Transport) -> None:
         if str(error) != f"of rank {size - 1}":
             problems.append("agree on the error of the lowest rank")
     if problems:
-        raise ConformanceError(f"conformance of {transport.name}, rank {rank} of {size}: {'; '.join(problems)}")
+        raise ConformanceError(
+            f"conformance of {transport.name}, rank {rank} of {size}: {'; '.join(problems)}"
+        )
 
 
 def main() -> None:

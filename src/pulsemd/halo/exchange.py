@@ -211,11 +211,11 @@ def _send_back(rank, pulse, field, staging, pulses, waits, signals, abort, epoch
             return status
     if pulses[pulse, DELAY] > 0:
         usleep(pulses[pulse, DELAY])
-    ghosts, target = field[rank], staging[peer]
-    first, place = pulses[pulse, RECV_START], pulses[pulse, REMOTE_STAGING]
-    for k in range(pulses[pulse, N_RECV]):
-        for column in range(field.shape[2]):
-            target[place + k, column] = ghosts[first + k, column]
+    first, place, count = pulses[pulse, RECV_START], pulses[pulse, REMOTE_STAGING], pulses[pulse, N_RECV]
+    ghosts = field[rank, first : first + count].reshape(-1)
+    target = staging[peer, place : place + count].reshape(-1)
+    for k in range(len(ghosts)):
+        target[k] = ghosts[k]
     # Completes the put; awaited in `reverse_end` of the owner, which grants REVERSE_CREDIT once it has added the rows.
     _signal(signals, n_ranks, peer, REVERSE_ARRIVAL, pulse, epoch, pulses[pulse, REPEATS])
     return 0
@@ -224,10 +224,18 @@ def _send_back(rank, pulse, field, staging, pulses, waits, signals, abort, epoch
 @njit(cache=True, nogil=True)
 def _add_rows(target, rows, source, start, count):
     """target[rows[k]] += source[k] for ``count`` rows k from ``start``, in order: a row may occur twice."""
-    for k in range(start, start + count):
-        row = rows[k]
-        for column in range(target.shape[1]):
-            target[row, column] += source[k, column]
+    width = target.shape[1]
+    if width == 3:
+        for k in range(start, start + count):
+            row = rows[k]
+            target[row, 0] += source[k, 0]
+            target[row, 1] += source[k, 1]
+            target[row, 2] += source[k, 2]
+    else:
+        for k in range(start, start + count):
+            row = rows[k]
+            for column in range(width):
+                target[row, column] += source[k, column]
 
 
 _REVERSE: Final = [

@@ -202,8 +202,9 @@ class _Job:
 
 
 def _first(errors: dict[int, list[Any]]) -> int:
-    """Lowest rank whose error is not that of another rank."""
-    own = [rank for rank, (blob, _) in errors.items() if not isinstance(pickle.loads(blob), PeerError)]
+    """Lowest rank whose error is its own, not the consequence of another rank's."""
+    consequences = (PeerError, SystemExit)
+    own = [rank for rank, (blob, _) in errors.items() if not isinstance(pickle.loads(blob), consequences)]
     return min(own or errors)
 
 

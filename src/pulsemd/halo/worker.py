@@ -32,6 +32,10 @@ def main(arguments: list[str]) -> int:
     code, outcome = _run(ticket, rank)
     with open(f"/proc/{process}/fd/{ticket['outcomes'][rank]}", "wb") as file:
         pickle.dump(outcome, file, 5)
+    if code != 0 and ticket["transport"] == "mpi":
+        from pulsemd.halo.transports.mpi import end_world
+
+        end_world(code)
     return code
 
 

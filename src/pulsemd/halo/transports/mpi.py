@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import time
 from collections.abc import Callable, Sequence
@@ -19,7 +20,6 @@ from pulsemd.halo.transport import check_field
 
 _SPIN: Final = 1000
 _NAP: Final = 50e-6
-_ABORT_CODE: Final = 5
 
 
 def _world() -> Any:
@@ -44,6 +44,13 @@ def world_rank() -> int:
     return int(_world().rank)
 
 
+def end_world(code: int) -> None:
+    """When this process ends, end all ranks with an exit code; without it they would wait for this rank to finalize."""
+    from mpi4py import MPI
+
+    MPI._set_abort_status(code)
+
+
 def share_handle(heap: SharedHeap, n_bytes: Callable[[int], int]) -> tuple[int, int, int, int, Bytes]:
     """Let MPI tell the ranks of one machine where rank 0 put ``n_bytes(size)`` of shared memory.
 
@@ -52,14 +59,14 @@ def share_handle(heap: SharedHeap, n_bytes: Callable[[int], int]) -> tuple[int, 
     size, rank, process, handle : int
     memory : (n_bytes,) uint8
     """
-    import os
-
     world = _world()
     from mpi4py import MPI
 
     here = world.Split_type(MPI.COMM_TYPE_SHARED)
     if here.size != world.size:
-        raise TransportError(f"shmem: {world.size} ranks on several machines ({here.size} here); use transport 'mpi'")
+        raise TransportError(
+            f"shmem: {world.size} ranks on several machines ({here.size} here); use transport 'mpi'"
+        )
     handle, memory = heap.create(n_bytes(world.size)) if world.rank == 0 else (0, np.empty(0, np.uint8))
     process, handle = world.bcast((os.getpid(), handle))
     if world.rank != 0:
@@ -109,7 +116,8 @@ class MpiTransport:
             if turns > _SPIN:
                 if time.monotonic() - start > self.timeout:
                     raise PeerError(
-                        f"rank {self.rank} waited {self.timeout:g} s: {what}; raise PULSEMD_TIMEOUT if ranks are only slow"
+                        f"rank {self.rank} waited {self.timeout:g} s: {what}; "
+                        "raise PULSEMD_TIMEOUT if ranks are only slow"
                     )
                 time.sleep(_NAP)
 
@@ -131,12 +139,17 @@ class MpiTransport:
 
     def alltoall(self, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
         if len(arrays) != self.size or any(array.dtype.hasobject for array in arrays):
-            raise TransportError(f"alltoall: rank {self.rank} has to give {self.size} arrays of plain numbers")
+            raise TransportError(
+                f"alltoall: rank {self.rank} has to give {self.size} arrays of plain numbers"
+            )
         heads = [np.frombuffer(pickle.dumps((a.dtype, a.shape), 5), np.uint8) for a in arrays]
         sizes = np.array([len(head) for head in heads])
         incoming = np.empty_like(sizes)
         self.wait([self.communicator.Ialltoall(sizes, incoming)], "alltoall")
-        kinds = [pickle.loads(head.data) for head in self._exchange(heads, [np.empty(n, np.uint8) for n in incoming])]
+        kinds = [
+            pickle.loads(head.data)
+            for head in self._exchange(heads, [np.empty(n, np.uint8) for n in incoming])
+        ]
         return self._exchange([np.ascontiguousarray(a) for a in arrays], [np.empty(s, d) for d, s in kinds])
 
     def _exchange(self, sent: Sequence[NDArray[Any]], received: list[NDArray[Any]]) -> list[NDArray[Any]]:
@@ -165,7 +178,9 @@ class MpiTransport:
         for name, field in self._fields.items():
             if field is array:
                 return MpiChannel(self, name, plan, array)
-        raise TransportError(f"channel: rank {self.rank} gave an array that allocate() did not make, or has replaced")
+        raise TransportError(
+            f"channel: rank {self.rank} gave an array that allocate() did not make, or has replaced"
+        )
 
     def reduce(self, width: int, dtype: DTypeLike) -> MpiReduce:
         return MpiReduce(self, width, np.dtype(dtype))
@@ -183,6 +198,8 @@ class MpiTransport:
     ) -> None:
         if error is None:
             self.close()
+        else:
+            end_world(getattr(error, "exit_code", 1))
 
 
 class MpiChannel:
@@ -205,12 +222,16 @@ class MpiChannel:
             )
         self.plan = plan
 
-    def _swap(self, send: NDArray[Any], to: int, receive: NDArray[Any], source: int, pulse: int, way: str) -> None:
+    def _swap(
+        self, send: NDArray[Any], to: int, receive: NDArray[Any], source: int, pulse: int, way: str
+    ) -> None:
         requests = [
             self._transport.communicator.Irecv(receive, source, 16384 + pulse),
             self._transport.communicator.Isend(send, to, 16384 + pulse),
         ]
-        what = f"pulse {pulse}, exchange {self._epoch} of channel {self.name!r}, {way}: rows from rank {source}"
+        what = (
+            f"pulse {pulse}, exchange {self._epoch} of channel {self.name!r}, {way}: rows from rank {source}"
+        )
         self._transport.wait(requests, what)
 
     def _ghosts(self, pulse: Pulse) -> NDArray[Any]:
@@ -261,7 +282,9 @@ class MpiReduce:
     def sum(self, values: NDArray[Any]) -> NDArray[Any]:
         values = np.ascontiguousarray(values, self._slots.dtype)
         if values.shape != self._slots.shape[1:]:
-            raise TransportError(f"reduce: values have shape {values.shape}, made for {self._slots.shape[1:]}")
+            raise TransportError(
+                f"reduce: values have shape {values.shape}, made for {self._slots.shape[1:]}"
+            )
         self._transport.wait([self._transport.communicator.Iallgather(values, self._slots)], "reduce")
         total: NDArray[Any] = np.zeros_like(values)
         for slot in self._slots:
