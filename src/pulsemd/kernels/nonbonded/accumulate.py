@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 from llvmlite import ir
 from numba.core import cgutils
 
@@ -150,6 +152,4 @@ def _magic(scale: float) -> float:
 
 
 def _magic_bits(scale: float) -> int:
-    import struct
-
     return struct.unpack("<q", struct.pack("<d", _magic(scale)))[0]

@@ -52,7 +52,9 @@ def exclusion_forces(
     kernel = _exclusions_fixed if fixed else _exclusions_float
     scale = np.asarray(box, np.float64) / 2.0**32
     k_rf, c_rf = constants.k_rf, constants.c_rf
-    kernel(x, pairs, charge, scale, constants.coulomb_factor, k_rf, c_rf, constants.cutoff**2, forces, energies)
+    kernel(
+        x, pairs, charge, scale, constants.coulomb_factor, k_rf, c_rf, constants.cutoff**2, forces, energies
+    )
 
 
 def self_energy(charge: np.ndarray, constants: PairConstants, energies: np.ndarray) -> None:

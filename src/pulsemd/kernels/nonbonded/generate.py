@@ -34,6 +34,7 @@ _SOURCES = (
 )
 _ARGUMENTS = "x, parameters, type_index, forces, j_cluster, pair_mask, constants, table, totals, n_types"
 _LJ_ROWS = (0, 2, 4)
+"""Kinds of tile loops, by how many rows of the i-cluster may have Lennard-Jones parameters."""
 
 _HEAD = '''"""Pair kernel for {spec}; generated, do not edit."""
 
@@ -90,8 +91,7 @@ def load_pair_kernel(spec: KernelSpec):
 
 def module_source(spec: KernelSpec) -> str:
     """Text of the module of a variant: one function per kind of tile loop, and the loop over the list."""
-    # Where speed does not count, or rows without Lennard-Jones parameters cost nothing extra, fewer kinds.
-    kinds = (ROWS_ALL,) if spec.energies else _LJ_ROWS
+    kinds = _LJ_ROWS[-1:] if spec.energies else _LJ_ROWS  # energies are wanted seldom: compile less
     masks = (True,) if spec.all_masked or spec.energies else (True, False)
     parts = [_HEAD.format(spec=spec)]
     for lj_rows in kinds:
@@ -100,9 +100,6 @@ def module_source(spec: KernelSpec) -> str:
             parts.append(_TILE.format(name=name, masked=masked, lj_rows=lj_rows, arguments=_ARGUMENTS))
     parts.append(_DRIVER.format(arguments=_ARGUMENTS, branches=_branches(kinds, masks)))
     return "".join(parts)
-
-
-ROWS_ALL = 4
 
 
 def _name(masked: bool, lj_rows: int) -> str:

@@ -16,6 +16,7 @@ from pulsemd.kernels.nonbonded.spec import BLOCK, FORCE_LIMIT, KernelSpec, Preci
 from pulsemd.kernels.search.clusters import aligned, gather_blocks, scatter_add
 from pulsemd.kernels.search.lists import Exclusions, TileList
 from pulsemd.kernels.search.search import (
+    PairList,
     Rows,
     SearchCounts,
     build_pair_list,
@@ -46,6 +47,7 @@ class PairForces:
         self.precision = precision
         self.constants = pair_constants(settings)
         self.atom_parameters = AtomParameters(table, self.constants, kernel_combination(table))
+        self._list: PairList | None = None
         self._bad = 0
 
     def search(
@@ -99,8 +101,9 @@ class PairForces:
                 np.ascontiguousarray(exclusion_rows, np.int32),
             ),
         )
-        self._list = build_pair_list(rows, box, r_list, split_dims, exact=self.precision == "reproducible")
-        self._spec = self._choose_spec(box, r_list)
+        exact = self.precision == "reproducible"
+        self._list = build_pair_list(rows, box, r_list, split_dims, exact, previous=self._list)
+        self.variant = self._choose_spec(box, r_list)
         self._constants = constant_vector(self.constants, box, FORCE_LIMIT[self.precision])
         self._parameters, self._type_index = self.atom_parameters.blocks(self._list, type_index, charge)
         n_blocks = self._list.counts.clusters
@@ -144,7 +147,7 @@ class PairForces:
             return
         gather_blocks(x, self._list.source, gather_from, blocks[1], self._x)
         self._forces[: blocks[1] * BLOCK] = 0
-        kernel = load_pair_kernel(replace(self._spec, energies=energies is not None))
+        kernel = load_pair_kernel(replace(self.variant, energies=energies is not None))
         self._bad |= kernel(
             self._x,
             self._parameters,

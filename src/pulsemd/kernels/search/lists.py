@@ -176,6 +176,8 @@ def _near_clusters(i_cluster, columns, half, places, i_boxes, j_boxes, reach, ca
     a0, b0 = (low[0] * period0) >> 32, (high[0] * period0) >> 32
     a1, b1 = (low[1] * period1) >> 32, (high[1] * period1) >> 32
     j_center, j_half, scale, limit = j_boxes.center, j_boxes.half_cartesian, reach.scale, reach.box_limit
+    # Images of the interval along the column, wherever it wraps to, in ascending order.
+    first_image, last_image = -1 if high[2] >= PERIOD else 0, 1 if low[2] < 0 else 0
     n = 0
     for c0 in range(a0, min(b0, a0 + period0 - 1) + 1):
         s0 = c0 % period0
@@ -188,7 +190,9 @@ def _near_clusters(i_cluster, columns, half, places, i_boxes, j_boxes, reach, ca
             j, last = cluster_start[s0 * shape1 + s1], cluster_start[s0 * shape1 + s1 + 1]
             if half:
                 j = max(j, i_cluster >> 1)
-            for image in range(-1, 2):  # the interval along the column, wherever it wraps to; ascending
+            if j >= last:
+                continue
+            for image in range(first_image, last_image + 1):
                 bottom, top = low[2] + image * PERIOD, high[2] + image * PERIOD
                 while j < last and upper[j] < bottom:
                     j += 1

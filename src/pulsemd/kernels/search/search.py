@@ -101,7 +101,9 @@ def is_orthorhombic(box: np.ndarray) -> bool:
     return bool(np.count_nonzero(box - np.diag(np.diag(box))) == 0)
 
 
-def build_pair_list(rows: Rows, box, r_list: float, split_dims: Sequence[bool], exact: bool) -> PairList:
+def build_pair_list(
+    rows: Rows, box, r_list: float, split_dims: Sequence[bool], exact: bool, previous: PairList | None
+) -> PairList:
     """Cluster the rows and list the tiles.
 
     Parameters
@@ -114,6 +116,8 @@ def build_pair_list(rows: Rows, box, r_list: float, split_dims: Sequence[bool], 
         Dimensions divided over ranks.
     exact : bool
         A tile acts on exactly the pairs that are within ``r_list`` now.
+    previous : PairList or None
+        The last list, whose memory is used again: fresh memory costs as much as filling it.
     """
     widths = widths_of(box)
     n_owned = rows.n_owned
@@ -134,12 +138,14 @@ def build_pair_list(rows: Rows, box, r_list: float, split_dims: Sequence[bool], 
     i_boxes, j_boxes = _boxes(places.x, ranges, n_blocks, scale)
     reach = _reach(box, widths, r_list, scale, i_boxes, j_boxes)
 
-    def fill(parts) -> tuple[TileList, np.ndarray]:
-        return _fill(parts, n_blocks, exact, required, places, i_boxes, j_boxes, reach, rows.exclusions)
+    def fill(parts, old: TileList | None) -> tuple[TileList, np.ndarray]:
+        tiles = _room(old, n_blocks, len(parts))
+        return _fill(tiles, parts, exact, required, places, i_boxes, j_boxes, reach, rows.exclusions)
 
     all_owned, all_ghost = (0, 2 * n_owned_blocks), (2 * n_owned_blocks, 2 * n_blocks)
-    local, found = fill([(all_owned, owned, True, False)])
-    nonlocal_, found_too = fill([(all_owned, ghost, False, True), (all_ghost, ghost, True, True)])
+    local, found = fill([(all_owned, owned, True, False)], previous and previous.local)
+    across, ghosts = (all_owned, ghost, False, True), (all_ghost, ghost, True, True)
+    nonlocal_, found_too = fill([across, ghosts], previous and previous.nonlocal_)
     counts = SearchCounts(
         int(found[2] + found_too[2]), int(found[3] + found_too[3]), int(found[1]), int(found_too[1]), n_blocks
     )
@@ -193,16 +199,19 @@ def _reach(box, widths, r_list: float, scale, i_boxes: Boxes, j_boxes: Boxes) ->
     return Reach(lattice, scale, orthorhombic, box_limit, np.float32(r_list**2))
 
 
-def _fill(parts, n_blocks: int, exact: bool, required: int, places, i_boxes, j_boxes, reach, exclusions):
+def _room(old: TileList | None, n_blocks: int, entries_per_cluster: int) -> TileList:
+    """An empty list, in the memory of an old one if there is one."""
+    entries = np.empty((2 * n_blocks * entries_per_cluster, 4), np.int64)
+    tile_of_cluster = np.full(n_blocks, -1, np.int64)
+    if old is not None:
+        return old._replace(entries=entries, tile_of_cluster=tile_of_cluster)
+    room = 128 * n_blocks + 1024
+    tiles = np.empty(room, np.int32), np.empty(room, np.uint32), np.empty(room, np.uint32)
+    return TileList(entries, *tiles, tile_of_cluster)
+
+
+def _fill(tiles: TileList, parts, exact: bool, required: int, places, i_boxes, j_boxes, reach, exclusions):
     """Fill one list from (i-range, columns, half, owned_only) parts, enlarging it until it fits."""
-    capacity = 128 * n_blocks + 1024
-    tiles = TileList(
-        np.empty((2 * n_blocks * len(parts), 4), np.int64),
-        np.empty(capacity, np.int32),
-        np.empty(capacity, np.uint32),
-        np.empty(capacity, np.uint32),
-        np.full(n_blocks, -1, np.int64),
-    )
     counts = np.zeros(4, np.int64)
     for (first, last), columns, half, owned_only in parts:
         options = columns, half, owned_only, exact, required, places, i_boxes, j_boxes, reach, exclusions

@@ -81,17 +81,14 @@ def within_radius(typing_context, x, scale, orthorhombic, radius2, i_cluster, j_
         i, j = [context.cast(builder, arguments[k], signature.args[k], types.int64) for k in (4, 5)]
         limit = Vector(builder, [splat(builder, arguments[3], LANES)], REPRODUCIBLE)
         result = cgutils.alloca_once(builder, I32)
-        diagonal = context.cast(builder, arguments[2], signature.args[2], types.boolean)
-        with builder.if_else(
-            builder.trunc(diagonal, ir.IntType(1)) if diagonal.type != ir.IntType(1) else diagonal
-        ) as (yes, no):
+        with builder.if_else(arguments[2]) as (yes, no):
             for branch, is_diagonal in ((yes, True), (no, False)):
                 with branch:
                     r2 = _squared_distances(builder, *pointers, i, j, is_diagonal)
                     builder.store(_pack(builder, [(row <= limit).values[0] for row in r2]), result)
         return builder.load(result)
 
-    return types.uint32(x, scale, orthorhombic, types.float32, i_cluster, j_cluster), emit
+    return types.uint32(x, scale, types.boolean, types.float32, i_cluster, j_cluster), emit
 
 
 @intrinsic
