@@ -79,3 +79,9 @@ def test_import_of_the_library_needs_neither_mpi_nor_a_compiler() -> None:
     code = "import pulsemd.halo, sys; print([m for m in ('mpi4py', 'numba') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_launch_of_mpi_without_mpi4py_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pulsemd.halo.mpirun.find_spec", lambda name: None)
+    with pytest.raises(TransportError, match=r"mpi4py is not installed; pip install 'pulsemd\[mpi\]'"):
+        launch(2, "math:fmod", transport="mpi")
