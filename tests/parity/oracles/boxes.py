@@ -25,9 +25,12 @@ def gro_text(data: Path, box: str) -> str:
 
 
 def read_gro(data: Path, box: str) -> tuple[np.ndarray, np.ndarray]:
-    """Positions (n, 3) and box vectors (3, 3) [nm] of a box with three decimals."""
+    """Positions (n, 3) and box vectors (3, 3) [nm]; columns are as wide as from one decimal point to the next."""
     lines = gro_text(data, box).splitlines()
-    positions = np.array([(line[20:28], line[28:36], line[36:44]) for line in lines[2:-1]], dtype=float)
+    first = lines[2].index(".")
+    width = lines[2].index(".", first + 1) - first
+    columns = [slice(20 + k * width, 20 + (k + 1) * width) for k in range(3)]
+    positions = np.array([[line[column] for column in columns] for line in lines[2:-1]], dtype=float)
     v = [float(field) for field in lines[-1].split()]
     v += [0.0] * (9 - len(v))
     return positions, np.array([[v[0], v[3], v[4]], [v[5], v[1], v[6]], [v[7], v[8], v[2]]])

@@ -15,11 +15,11 @@ import numpy as np
 from boxes import CHARGE, COULOMB, EPSILON, SIGMA, gmx_energies, read_gro
 
 CUTOFF = 1.0
-K_RF, C_RF = {"rf_infinite": 0.5, "cutoff_shift": 0.0}, {"rf_infinite": 1.5, "cutoff_shift": 1.0}
+K_RF, C_RF = {"rf_infinite": 0.5}, {"rf_infinite": 1.5}
 BOXES = {
     "water": ("rf_infinite",),
     "dodecahedron": ("rf_infinite",),
-    "octahedron": ("rf_infinite", "cutoff_shift"),
+    "octahedron": ("rf_infinite",),
 }
 
 
