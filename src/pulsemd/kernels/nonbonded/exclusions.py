@@ -47,14 +47,11 @@ def exclusion_forces(
         return
     fixed = forces.dtype == np.int64
     wanted = energies is not None
-    if not wanted:
-        energies = np.zeros(11, np.int64 if fixed else np.float64)
+    if energies is None:
+        energies = np.empty(0, np.int64 if fixed else np.float64)
     kernel = _exclusions_fixed if fixed else _exclusions_float
-    scale = np.asarray(box, np.float64) / 2.0**32
-    k_rf, c_rf = constants.k_rf, constants.c_rf
-    kernel(
-        x, pairs, charge, scale, constants.coulomb_factor, k_rf, c_rf, constants.cutoff**2, forces, energies
-    )
+    options = constants.coulomb_factor, constants.k_rf, constants.c_rf, constants.cutoff**2
+    kernel(x, pairs, charge, np.asarray(box, np.float64) / 2.0**32, *options, forces, wanted, energies)
 
 
 def self_energy(charge: np.ndarray, constants: PairConstants, energies: np.ndarray) -> None:
@@ -103,50 +100,55 @@ def _count_within(x, pairs, scale, orthorhombic, radius2):
 
 
 @njit(cache=True, nogil=True)
-def _displacement(x, i, j, scale, d):
-    """Write x_i - x_j [nm] into ``d`` and return its square."""
-    d[0] = d[1] = d[2] = 0.0
-    for a in range(3):
-        step = np.float64(np.int32(x[i, a] - x[j, a]))
-        for b in range(3):
-            d[b] += step * scale[a, b]
-    return d[0] * d[0] + d[1] * d[1] + d[2] * d[2]
+def _displacement(x, i, j, scale):
+    """x_i - x_j [nm] and its square."""
+    u = float(np.int32(x[i, 0] - x[j, 0]))
+    v = float(np.int32(x[i, 1] - x[j, 1]))
+    w = float(np.int32(x[i, 2] - x[j, 2]))
+    d = (
+        u * scale[0, 0] + v * scale[1, 0] + w * scale[2, 0],
+        u * scale[0, 1] + v * scale[1, 1] + w * scale[2, 1],
+        u * scale[0, 2] + v * scale[1, 2] + w * scale[2, 2],
+    )
+    return d, d[0] * d[0] + d[1] * d[1] + d[2] * d[2]
 
 
 @njit(cache=True, nogil=True)
-def _exclusions_float(x, pairs, charge, scale, factor, k_rf, c_rf, cutoff2, forces, energies):
-    d = np.empty(3)
+def _exclusions_float(x, pairs, charge, scale, factor, k_rf, c_rf, cutoff2, forces, wanted, energies):
     for k in range(len(pairs)):
         i, j = pairs[k, 0], pairs[k, 1]
-        r2 = _displacement(x, i, j, scale, d)
+        d, r2 = _displacement(x, i, j, scale)
         if r2 >= cutoff2:
             continue
         qq = factor * (charge[i] * charge[j])
         force_over_r = -2.0 * k_rf * qq
-        energies[1] += qq * (k_rf * r2 - c_rf)
         for a in range(3):
-            f = force_over_r * d[a]
-            forces[i, a] += np.float32(f)
-            forces[j, a] -= np.float32(f)
-            for b in range(3):
-                energies[2 + 3 * b + a] += d[b] * f
+            f = np.float32(force_over_r * d[a])
+            forces[i, a] += f
+            forces[j, a] -= f
+        if wanted:
+            energies[1] += qq * (k_rf * r2 - c_rf)
+            for a in range(3):
+                for b in range(3):
+                    energies[2 + 3 * a + b] += d[a] * force_over_r * d[b]
 
 
 @njit(cache=True, nogil=True)
-def _exclusions_fixed(x, pairs, charge, scale, factor, k_rf, c_rf, cutoff2, forces, energies):
-    d = np.empty(3)
+def _exclusions_fixed(x, pairs, charge, scale, factor, k_rf, c_rf, cutoff2, forces, wanted, energies):
     for k in range(len(pairs)):
         i, j = pairs[k, 0], pairs[k, 1]
-        r2 = _displacement(x, i, j, scale, d)
+        d, r2 = _displacement(x, i, j, scale)
         if r2 >= cutoff2:
             continue
         qq = factor * (charge[i] * charge[j])
         force_over_r = -2.0 * k_rf * qq
-        energies[1] += np.int64(np.rint(qq * (k_rf * r2 - c_rf) * ENERGY_SCALE))
         for a in range(3):
-            f = force_over_r * d[a]
-            fixed = np.int64(np.rint(f * FORCE_SCALE))
-            forces[i, a] += fixed
-            forces[j, a] -= fixed
-            for b in range(3):
-                energies[2 + 3 * b + a] += np.int64(np.rint(d[b] * f * ENERGY_SCALE))
+            f = np.int64(np.rint(force_over_r * d[a] * FORCE_SCALE))
+            forces[i, a] += f
+            forces[j, a] -= f
+        if wanted:
+            energies[1] += np.int64(np.rint(qq * (k_rf * r2 - c_rf) * ENERGY_SCALE))
+            for a in range(3):
+                for b in range(3):
+                    term = d[a] * force_over_r * d[b]
+                    energies[2 + 3 * a + b] += np.int64(np.rint(term * ENERGY_SCALE))

@@ -136,8 +136,9 @@ def append_tiles(
     Inner functions are called once per i-cluster: handing arrays to a function costs reference counts.
     """
     candidates = np.empty(len(places.lower), np.int64)
+    partners = _complements(columns, places.home_any, required)
     for i_cluster in range(i_range[0], i_range[1]):
-        if places.rows[ROWS * i_cluster] < 0:
+        if places.rows[ROWS * i_cluster] < 0 or not partners[places.home_any[i_cluster]]:
             continue
         first = counts[1]
         n = _near_clusters(i_cluster, columns, half, places, i_boxes, j_boxes, reach, candidates)
@@ -154,6 +155,17 @@ def append_tiles(
             counts[0] += 1
             counts[1] = last
     return i_range[1]
+
+
+@njit(cache=True, nogil=True)
+def _complements(columns, home_any, required):
+    """For each value of the home bits: whether some j-cluster has the required bits that it lacks."""
+    result = np.zeros(8, np.bool_)
+    for j_cluster in range(columns.cluster_start[0], columns.cluster_start[-1]):
+        lanes_any = home_any[2 * j_cluster] | home_any[2 * j_cluster + 1]
+        for bits in range(8):
+            result[bits] |= (bits | lanes_any) & required == required
+    return result
 
 
 @njit(cache=True, nogil=True)
