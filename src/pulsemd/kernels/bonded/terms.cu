@@ -1,0 +1,161 @@
+// The bonded terms of terms.py: one thread a term, all kinds in one launch, in float64.
+//
+// Blocks belong to one kind each, so that the threads of a block run the same code and their energies have the same
+// slot. Atoms are global ids, looked up in `row_of`: the terms outlive every search.
+//
+// References: as in terms.py.
+
+#include "bonded/geometry.cuh"
+
+constexpr double PI = 3.141592653589793;
+
+struct Kind {  // one row for each kind of term; the order of `kind` is that of gpu.py
+    int kind, n_terms, first_block, slot;
+    const int* atoms;     // (n_terms, atoms of a term), global ids
+    const int* index;     // (n_terms,) row of the parameters
+    const double* parameters;
+    int n_parameters, unused;
+};
+
+enum { BOND, ANGLE, UREY_BRADLEY, PROPER, IMPROPER, RYCKAERT_BELLEMANS, PAIR14 };
+
+struct Atoms {
+    const int* x;
+    const double* box;
+    Force* f;
+
+    __device__ __forceinline__ Vec between(int i, int j) const {
+        return difference(load_position(x, i), load_position(x, j), box);
+    }
+};
+
+__device__ void stretch(const Atoms& a, int i, int j, double r0, double k, Sums& sums) {
+    const Vec r = a.between(i, j);
+    const double length = sqrt(dot(r, r));
+    const double g = length > 0.0 ? -k * (length - r0) / length : 0.0;
+    const Vec force = g * r;
+    add_pair(a.f, i, j, force);
+    sums.energy(0, 0.5 * k * ((length - r0) * (length - r0)));
+    sums.virial(r, force);
+}
+
+// Harmonic angle at j, through its derivative by cos(theta).
+__device__ void bend(const Atoms& atoms, int i, int j, int k, double theta0, double stiffness, Sums& sums) {
+    const Vec a = atoms.between(i, j), b = atoms.between(k, j);
+    const double la = sqrt(dot(a, a)), lb = sqrt(dot(b, b));
+    const double c = fmin(1.0, fmax(-1.0, dot(a, b) / (la * lb)));
+    const double theta = acos(c), s = sqrt(1.0 - c * c);
+    sums.energy(0, 0.5 * stiffness * ((theta - theta0) * (theta - theta0)));
+    if (s < 1e-12) return;  // a straight angle: the force along the bend is undefined, and zero in the mean
+    const double g = stiffness * (theta - theta0) / s;
+    const double ab = la * lb, aa = la * la, bb = lb * lb;
+    const Vec fi = {g * (b.x / ab - c * a.x / aa), g * (b.y / ab - c * a.y / aa), g * (b.z / ab - c * a.z / aa)};
+    const Vec fk = {g * (a.x / ab - c * b.x / bb), g * (a.y / ab - c * b.y / bb), g * (a.z / ab - c * b.z / bb)};
+    add_pair(atoms.f, i, j, fi);
+    add_pair(atoms.f, k, j, fk);
+    sums.virial(a, fi);
+    sums.virial(b, fk);
+}
+
+struct Dihedral {
+    int i, j, k, m;
+    double phi;  // in (-pi, pi], 0 in the cis conformation
+    Vec rij, rkj, rkm, p, q;
+};
+
+__device__ Dihedral dihedral(const Atoms& a, int i, int j, int k, int m) {
+    const Vec rij = a.between(i, j), rkj = a.between(k, j), rkm = a.between(k, m);
+    const Vec p = cross(rij, rkj), q = cross(rkj, rkm);
+    const double sine = sqrt(dot(rkj, rkj)) * dot(rij, q);
+    return {i, j, k, m, atan2(sine, dot(p, q)), rij, rkj, rkm, p, q};
+}
+
+// Forces of a dihedral whose energy has the derivative `slope` by its angle.
+__device__ void twist(const Atoms& a, const Dihedral& d, double slope, Sums& sums) {
+    const double pp = dot(d.p, d.p), qq = dot(d.q, d.q), kk = dot(d.rkj, d.rkj);
+    if (!(pp > 1e-24 && qq > 1e-24)) return;  // three atoms in a line: the angle and its forces are undefined
+    const double length = sqrt(kk);
+    const Vec fi = (-slope * length / pp) * d.p, fm = (slope * length / qq) * d.q;
+    const double u = dot(d.rij, d.rkj) / kk, w = dot(d.rkm, d.rkj) / kk;
+    const Vec sv = u * fi - w * fm;
+    // force on j: -(f_i - sv), on k: -(f_m + sv); written as pairs so that the four sum to zero exactly
+    add_pair(a.f, d.i, d.j, fi);
+    add_pair(a.f, d.m, d.k, fm);
+    add_pair(a.f, d.j, d.k, sv);
+    sums.virial(d.rij, fi);
+    sums.virial(-d.rkm, fm);
+    sums.virial(-d.rkj, sv);
+}
+
+__device__ void proper(const Atoms& a, const Dihedral& d, const double* p, Sums& sums) {
+    const double argument = p[2] * d.phi - p[0];
+    sums.energy(0, p[1] * (1.0 + cos(argument)));
+    twist(a, d, -p[1] * p[2] * sin(argument), sums);
+}
+
+__device__ void improper(const Atoms& a, const Dihedral& d, const double* p, Sums& sums) {
+    double away = d.phi - p[0];
+    away -= 2.0 * PI * rint(away / (2.0 * PI));
+    sums.energy(0, 0.5 * p[1] * away * away);
+    twist(a, d, p[1] * away, sums);
+}
+
+__device__ void ryckaert_bellemans(const Atoms& a, const Dihedral& d, const double* p, Sums& sums) {
+    const double c = -cos(d.phi);  // cos(psi), psi = phi - pi
+    double energy = p[5], slope = 0.0;
+    for (int n = 4; n >= 0; n--) {
+        slope = slope * c + energy;
+        energy = energy * c + p[n];
+    }
+    sums.energy(0, energy);
+    twist(a, d, slope * sin(d.phi), sums);  // dV/dphi = dV/dc dc/dphi with dc/dphi = sin(phi)
+}
+
+__device__ void pair14(const Atoms& a, int i, int j, const double* p, Sums& sums) {
+    const Vec r = a.between(i, j);
+    const double inverse2 = 1.0 / dot(r, r), inverse6 = inverse2 * inverse2 * inverse2;
+    const double coulomb = p[2] * sqrt(inverse2);
+    const Vec force = (((12.0 * p[1] * inverse6 - 6.0 * p[0]) * inverse6 + coulomb) * inverse2) * r;
+    add_pair(a.f, i, j, force);
+    sums.energy(0, (p[1] * inverse6 - p[0]) * inverse6);
+    sums.energy(1, coulomb);
+    sums.virial(r, force);
+}
+
+__device__ void compute(const Kind& kind, int term, const Atoms& a, const int* __restrict__ row_of, Sums& sums) {
+    const int n_atoms = kind.kind == BOND || kind.kind == PAIR14 ? 2 : kind.kind <= UREY_BRADLEY ? 3 : 4;
+    int row[4];
+    for (int k = 0; k < 4; k++) row[k] = k < n_atoms ? row_of[kind.atoms[n_atoms * term + k]] : 0;
+    const double* p = kind.parameters + kind.n_parameters * kind.index[term];
+    switch (kind.kind) {
+        case BOND: return stretch(a, row[0], row[1], p[0], p[1], sums);
+        case PAIR14: return pair14(a, row[0], row[1], p, sums);
+        case UREY_BRADLEY:
+            stretch(a, row[0], row[2], p[2], p[3], sums);
+            [[fallthrough]];  // its angle is a harmonic one
+        case ANGLE: return bend(a, row[0], row[1], row[2], p[0], p[1], sums);
+    }
+    const Dihedral d = dihedral(a, row[0], row[1], row[2], row[3]);
+    switch (kind.kind) {
+        case PROPER: return proper(a, d, p, sums);
+        case IMPROPER: return improper(a, d, p, sums);
+        case RYCKAERT_BELLEMANS: return ryckaert_bellemans(a, d, p, sums);
+    }
+}
+
+// x : (n, X_WORDS) int32; box : (9,) nm, rows a, b, c; row_of : (n_atoms,) int32, row of each global id
+// f : (n, F_WORDS), added to; sums : energies and virials, added to with ENERGIES; virial : where the virial starts
+extern "C" __global__ void __launch_bounds__(THREADS)
+    bonded_forces(const int* __restrict__ x, const double* __restrict__ box, const int* __restrict__ row_of,
+                  const Kind* __restrict__ kinds, int n_kinds, Force* f, Sum* sums, int virial) {
+    int k = 0;
+    while (k + 1 < n_kinds && kinds[k + 1].first_block <= blockIdx.x) k++;
+    const Kind kind = kinds[k];
+    const int term = (blockIdx.x - kind.first_block) * THREADS + threadIdx.x;
+    Sums mine;
+    if (term < kind.n_terms) compute(kind, term, {x, box, f}, row_of, mine);
+    if (!ENERGIES) return;
+    add_of_warp(sums + kind.slot, mine.of[0]);
+    if (kind.kind == PAIR14) add_of_warp(sums + kind.slot + 1, mine.of[1]);
+    for (int e = 0; e < 9; e++) add_of_warp(sums + virial + e, mine.of[2 + e]);
+}

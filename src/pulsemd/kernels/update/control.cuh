@@ -1,0 +1,14 @@
+// What a run keeps in device memory so that no step needs the host; gpu.py has the same layout.
+#pragma once
+
+struct Control {
+    long long first_step;      // step of offset 0; a step is first_step + offset, the offset a kernel argument
+    unsigned long long error;  // smallest (offset << 32 | gid) of an atom that could not be moved; all bits: none
+    double scale;              // thermostat factor on the old velocities of a coupled step
+    double com[3];             // velocity of the centre of mass that a coupled step removes, nm/ps
+    double work;               // given by the thermostat so far, kJ/mol
+    double before, after;      // kinetic energy of the last half steps that were summed, kJ/mol
+    double momentum[3];        // amu nm/ps, before
+    unsigned blocks_done;      // of the running sum; wraps to 0
+    unsigned unused;
+};

@@ -1,0 +1,110 @@
+// Kinetic energy and momentum, and what the coupling makes of them: thermostat factor and velocity of the centre of
+// mass, left in device memory for the update.
+//
+// Sums go over blocks and then, in the block that finishes last, over the blocks' results in fixed order: the same
+// numbers in every run of one launch shape, and with FIXED of any launch shape.
+
+#include "bonded/geometry.cuh"
+#include "update/control.cuh"
+#include "update/philox.cuh"
+
+constexpr int THREADS = 256;
+
+struct KineticSums {
+    Sum energy, x, y, z;
+
+    __device__ __forceinline__ void operator+=(const KineticSums& other) {
+        energy += other.energy, x += other.x, y += other.y, z += other.z;
+    }
+};
+
+__device__ __forceinline__ KineticSums of_atom(double mass, double vx, double vy, double vz) {
+    const double energy = 0.5 * mass * (vx * vx + vy * vy + vz * vz);
+#if FIXED
+    return {to_fixed(energy, ENERGY_SCALE), to_fixed(mass * vx, MOMENTUM_SCALE), to_fixed(mass * vy, MOMENTUM_SCALE),
+            to_fixed(mass * vz, MOMENTUM_SCALE)};
+#else
+    return {energy, mass * vx, mass * vy, mass * vz};
+#endif
+}
+
+// The sum over all threads of the block, in thread 0.
+__device__ __forceinline__ KineticSums block_sum(KineticSums mine) {
+    __shared__ KineticSums of_warp[THREADS / 32];
+    mine = {warp_sum(mine.energy), warp_sum(mine.x), warp_sum(mine.y), warp_sum(mine.z)};
+    if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = mine;
+    __syncthreads();
+    if (threadIdx.x == 0)
+        for (int warp = 1; warp < THREADS / 32; warp++) mine += of_warp[warp];
+    return mine;
+}
+
+struct Thermostat {  // read from device memory, see gpu.py
+    double target;   // n_dof kT / 2, kJ/mol
+    double n_dof;
+    double keep;     // exp(-interval / tau); 0: the canonical distribution at once
+    double total_mass;
+    long long seed;
+};
+
+// Factor on all velocities: G. Bussi, D. Donadio, M. Parrinello, J. Chem. Phys. 126, 014101 (2007), equation (A7).
+__device__ double v_rescale_factor(const Thermostat& t, double kinetic, unsigned long long step) {
+    if (kinetic <= 0.0) return 1.0;
+    const double first = normal(uniforms(t.seed, STREAM_V_RESCALE, step, 0));
+    const double rest = t.n_dof > 1 ? 2.0 * gamma_number((t.n_dof - 1) / 2.0, t.seed, STREAM_V_RESCALE, step) : 0.0;
+    const double fresh = kinetic + (1.0 - t.keep) * (t.target * (rest + first * first) / t.n_dof - kinetic) +
+                         2.0 * first * sqrt(t.keep * (1.0 - t.keep) * kinetic * t.target / t.n_dof);
+    return sqrt(fmax(fresh, 0.0) / kinetic);
+}
+
+__device__ void couple(Control* control, const Thermostat& t, double kinetic, const double* momentum,
+                       int offset, bool thermostat, bool remove_com) {
+    double scale = 1.0;
+    for (int d = 0; d < 3; d++) {
+        control->com[d] = remove_com ? momentum[d] / t.total_mass : 0.0;
+        control->momentum[d] = momentum[d];
+    }
+    if (remove_com) {
+        const Vec p = {momentum[0], momentum[1], momentum[2]};
+        kinetic -= 0.5 * dot(p, p) / t.total_mass;
+    }
+    if (thermostat) {
+        scale = v_rescale_factor(t, kinetic, control->first_step + offset);
+        control->work += kinetic * (scale * scale - 1.0);
+    }
+    control->scale = scale;
+    control->before = kinetic * scale * scale;
+}
+
+// v : (n, V_WORDS) float, nm/ps; mass : (n,) double, amu, 0 in empty rows; partial : (gridDim.x,) scratch.
+// after : 1: sum into control->after only; 0: before the move, then couple as asked.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    kinetic(const float* __restrict__ v, const double* __restrict__ mass, int n, KineticSums* partial,
+            Control* control, const Thermostat* thermostat, int offset, int after, int use_thermostat, int remove_com) {
+    __shared__ bool last;
+    KineticSums mine = {0, 0, 0, 0};
+    for (int row = blockIdx.x * THREADS + threadIdx.x; row < n; row += gridDim.x * THREADS) {
+        const float* at = v + (size_t)V_WORDS * row;
+        mine += of_atom(mass[row], at[0], at[1], at[2]);
+    }
+    mine = block_sum(mine);
+    if (threadIdx.x == 0) {
+        partial[blockIdx.x] = mine;
+        __threadfence();
+        last = atomicInc(&control->blocks_done, gridDim.x - 1) == gridDim.x - 1;
+    }
+    __syncthreads();
+    if (!last) return;
+    __threadfence();
+    mine = {0, 0, 0, 0};
+    for (int block = threadIdx.x; block < gridDim.x; block += THREADS) mine += partial[block];
+    mine = block_sum(mine);
+    if (threadIdx.x != 0) return;
+    const double e_unit = FIXED ? 1.0 / ENERGY_SCALE : 1.0, p_unit = FIXED ? 1.0 / MOMENTUM_SCALE : 1.0;
+    if (after) {
+        control->after = mine.energy * e_unit;
+        return;
+    }
+    const double momentum[3] = {mine.x * p_unit, mine.y * p_unit, mine.z * p_unit};
+    couple(control, *thermostat, mine.energy * e_unit, momentum, offset, use_thermostat, remove_com);
+}

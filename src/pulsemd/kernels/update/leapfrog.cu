@@ -1,0 +1,126 @@
+// Leap-frog on lattice coordinates: one thread moves one rigid water or one free atom.
+//
+// x(t), v(t - dt/2), f(t) become x(t + dt), v(t + dt/2) (Hockney & Eastwood 1988):
+//     v <- scale (v - v_com) + dt f / m;   x <- x + dt v;   constraints move x, and v by the same over dt.
+// Arithmetic is float64; velocities are stored as float32, positions as int32 lattice units. The operations and their
+// order are those of leapfrog.py, so that without contraction both give the same bits.
+
+#include "constraints/settle.cuh"
+#include "update/control.cuh"
+
+constexpr double MAX_MOVE = 1073741824.0;  // largest displacement of a step in lattice units: a quarter of the box
+
+struct Step {  // constants of a run, see gpu.py
+    double box[9];      // rows a, b, c, nm
+    double inverse[9];  // its inverse times 2^32
+    double dt;          // ps
+    double over_dt;
+};
+
+struct State {
+    int* x;
+    float* v;
+    const Force* f;
+    const int* gid;
+    Control* control;
+    const Step* step;
+    int offset;
+    double scale;
+    Vec com;
+};
+
+__device__ __forceinline__ Vec per_dt(const Step& step, Vec d) {
+#if FIXED
+    return {d.x / step.dt, d.y / step.dt, d.z / step.dt};
+#else
+    return step.over_dt * d;
+#endif
+}
+
+__device__ __forceinline__ Vec kicked(const State& s, int row, double kick) {
+    const float* v = s.v + (size_t)V_WORDS * row;
+    return s.scale * (Vec{v[0], v[1], v[2]} - s.com) + kick * load_force(s.f, row);
+}
+
+__device__ __forceinline__ void store_velocity(const State& s, int row, Vec v) {
+    float* at = s.v + (size_t)V_WORDS * row;
+    at[0] = v.x, at[1] = v.y, at[2] = v.z;
+}
+
+// Add a Cartesian displacement (nm) to a row; the sum wraps around. A displacement that is not finite or too large is
+// left out and noted in the error word, which the host reads at the next search.
+__device__ __forceinline__ void move(const State& s, int row, int3 from, Vec d) {
+    const double* m = s.step->inverse;
+    const double x = d.x * m[0] + d.y * m[3] + d.z * m[6];
+    const double y = d.x * m[1] + d.y * m[4] + d.z * m[7];
+    const double z = d.x * m[2] + d.y * m[5] + d.z * m[8];
+    if (fabs(x) < MAX_MOVE && fabs(y) < MAX_MOVE && fabs(z) < MAX_MOVE) {
+        store_position(s.x, row,
+                       make_int3((int)((unsigned)from.x + (unsigned)__double2int_rn(x)),
+                                 (int)((unsigned)from.y + (unsigned)__double2int_rn(y)),
+                                 (int)((unsigned)from.z + (unsigned)__double2int_rn(z))));
+    } else {
+        atomicMin(&s.control->error, (unsigned long long)s.offset << 32 | (unsigned)s.gid[row]);
+    }
+}
+
+__device__ __forceinline__ void move_water(const State& s, int4 rows, const WaterGeometry& g, Sums& sums) {
+    const double dt = s.step->dt, kick_o = dt / g.mass_o, kick_h = dt / g.mass_h;
+    const int3 xo = load_position(s.x, rows.x), xb = load_position(s.x, rows.y), xc = load_position(s.x, rows.z);
+    const Vec b0 = difference(xb, xo, s.step->box), c0 = difference(xc, xo, s.step->box);
+    const Water free = {dt * kicked(s, rows.x, kick_o), b0 + dt * kicked(s, rows.y, kick_h),
+                        c0 + dt * kicked(s, rows.z, kick_h)};
+    const Water now = settle_positions(g, b0, c0, free);
+    if (ENERGIES) {  // of the constraint forces: only the hydrogens count, relative to the old O
+        const double k = g.mass_h / (dt * dt);
+        const Vec gb = now.h1 - free.h1, gc = now.h2 - free.h2;
+        const double rb[3] = {b0.x, b0.y, b0.z}, rc[3] = {c0.x, c0.y, c0.z};
+        const double fb[3] = {gb.x, gb.y, gb.z}, fc[3] = {gc.x, gc.y, gc.z};
+        for (int i = 0; i < 3; i++)
+            for (int j = 0; j < 3; j++) sums.of[2 + 3 * i + j] += to_sum((rb[i] * fb[j] + rc[i] * fc[j]) * k);
+    }
+    const Vec db = now.h1 - b0, dc = now.h2 - c0;
+    move(s, rows.x, xo, now.o);
+    move(s, rows.y, xb, db);
+    move(s, rows.z, xc, dc);
+    store_velocity(s, rows.x, per_dt(*s.step, now.o));
+    store_velocity(s, rows.y, per_dt(*s.step, db));
+    store_velocity(s, rows.z, per_dt(*s.step, dc));
+}
+
+__device__ __forceinline__ void move_free(const State& s, int row, double mass) {
+    if (mass == 0.0) {  // frozen
+        store_velocity(s, row, {0.0, 0.0, 0.0});
+        return;
+    }
+    const double dt = s.step->dt;
+    const Vec v = kicked(s, row, dt / mass);
+    const Vec u = {(float)v.x, (float)v.y, (float)v.z};
+    store_velocity(s, row, u);
+    move(s, row, load_position(s.x, row), dt * u);
+}
+
+// x : (n, X_WORDS) int32, updated; v : (n, V_WORDS) float32 nm/ps, updated; f : (n, F_WORDS)
+// waters : (n_waters, 4) int32, rows of O, H, H and the kind; geometry : one row of each kind
+// free_rows : (n_free,) int32; mass : (n,) double, amu, 0 = frozen
+// coupled : 1: apply the factor and the velocity that kinetic.cu left in `control`
+// virial : (9,) added to with ENERGIES: sum of r (x) f of the constraint forces
+extern "C" __global__ void __launch_bounds__(THREADS)
+    leapfrog(int* x, float* v, const Force* __restrict__ f, const int4* __restrict__ waters, int n_waters,
+             const WaterGeometry* __restrict__ geometry, const int* __restrict__ free_rows, int n_free,
+             const double* __restrict__ mass, const int* __restrict__ gid, const Step* __restrict__ step,
+             Control* control, int offset, int coupled, Sum* virial) {
+    const int t = blockIdx.x * THREADS + threadIdx.x;
+    State s = {x, v, f, gid, control, step, offset, 1.0, {0.0, 0.0, 0.0}};
+    if (coupled) s.scale = control->scale, s.com = {control->com[0], control->com[1], control->com[2]};
+    Sums sums;
+    if (t < n_waters) {
+        const int4 rows = waters[t];
+        move_water(s, rows, geometry[rows.w], sums);
+    } else if (t < n_waters + n_free) {
+        const int row = free_rows[t - n_waters];
+        move_free(s, row, mass[row]);
+    }
+    if (ENERGIES)
+        for (int k = 0; k < 9; k++) add_of_warp(virial + k, sums.of[2 + k]);
+}
