@@ -1,0 +1,1 @@
+"""Bonded terms: one function per kind, in float64 from exact lattice differences."""
