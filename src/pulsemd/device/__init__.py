@@ -1,0 +1,1 @@
+"""Devices as one small surface; the only place that imports CUDA."""

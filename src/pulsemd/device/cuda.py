@@ -1,0 +1,225 @@
+"""A CUDA device: arrays, one stream, kernels, events and captured graphs, over CuPy and cuda.core."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from pulsemd.base.errors import TransportError
+from pulsemd.device.program import CudaProgram, _core, compile_program
+
+
+class Kernel:
+    """A loaded kernel of a device.
+
+    Attributes
+    ----------
+    registers, shared_bytes, local_bytes : int
+        Per thread, per block, per thread (spills).
+    """
+
+    def __init__(self, device: CudaDevice, handle: Any, name: str) -> None:
+        self._device, self._handle, self.name = device, handle, name
+        attributes = handle.attributes
+        self.registers = int(attributes.num_regs())
+        self.shared_bytes = int(attributes.shared_size_bytes())
+        self.local_bytes = int(attributes.local_size_bytes())
+
+    def bind(
+        self, grid: int | tuple[int, ...], block: int, *arguments: Any, shared: int = 0
+    ) -> Callable[[], None]:
+        """A function that launches the kernel with these arguments on the device's stream.
+
+        Parameters
+        ----------
+        grid, block : int
+            Blocks, and threads of a block. A grid of 0 blocks makes a launch that does nothing.
+        *arguments : device arrays (their addresses are passed), NumPy scalars (passed by value) or None (null)
+        shared : int, bytes of dynamic shared memory
+
+        Notes
+        -----
+        The arrays are kept alive by the function. Preparing once and launching often costs the host least.
+        """
+        blocks = grid if isinstance(grid, tuple) else (grid,)
+        if 0 in blocks:
+            return lambda: None
+        config = self._device.core.LaunchConfig(grid=blocks, block=block, shmem_size=shared)
+        values = [_argument(value) for value in arguments]
+        launch, stream, handle = self._device.core.launch, self._device.launch_stream, self._handle
+
+        def run(_alive: tuple[Any, ...] = arguments) -> None:
+            launch(stream, config, handle, *values)
+
+        return run
+
+    def __call__(self, grid: int | tuple[int, ...], block: int, *arguments: Any, shared: int = 0) -> None:
+        """Launch once; see `bind`."""
+        self.bind(grid, block, *arguments, shared=shared)()
+
+
+def _argument(value: Any) -> Any:
+    """What cuda.core passes to a kernel: an address for arrays, NumPy scalars by value."""
+    if value is None:
+        return 0
+    if isinstance(value, np.generic):
+        return value
+    if hasattr(value, "data") and hasattr(value.data, "ptr"):
+        return int(value.data.ptr)
+    raise TypeError(f"a kernel argument must be a device array or a NumPy scalar, not {type(value).__name__}")
+
+
+class CudaDevice:
+    """One GPU with one stream, on which everything of this object runs in order.
+
+    Parameters
+    ----------
+    ordinal : int
+
+    Attributes
+    ----------
+    name : str, such as 'NVIDIA H200'
+    architecture : str, such as 'sm_90'
+    n_multiprocessors : int
+    xp : module
+        CuPy, for code that works on device arrays; use it inside ``with device.current():``.
+    stream : cupy.cuda.Stream
+    launch_stream : cuda.core.Stream, the same stream
+
+    Notes
+    -----
+    Nothing here waits for the device except `to_host`, `synchronize` and `elapsed`.
+    """
+
+    def __init__(self, ordinal: int = 0) -> None:
+        self.core, self.xp = _core()[0], _cupy()
+        _check_ordinal(self.xp, ordinal)
+        self.ordinal = ordinal
+        handle = self.core.Device(ordinal)
+        handle.set_current()
+        self.name = str(handle.name)
+        self.architecture = f"sm_{handle.arch}"
+        self.n_multiprocessors = int(handle.properties.multiprocessor_count)
+        with self.xp.cuda.Device(ordinal):
+            self.stream = self.xp.cuda.Stream(non_blocking=True)
+        self.launch_stream = self.core.Stream.from_handle(self.stream.ptr)
+        self._kernels: dict[tuple[CudaProgram, str], Kernel] = {}
+        self._modules: dict[CudaProgram, Any] = {}
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """Make this device and its stream the ones CuPy uses."""
+        with self.xp.cuda.Device(self.ordinal), self.stream:
+            yield
+
+    def kernel(self, program: CudaProgram, name: str) -> Kernel:
+        """The kernel ``name`` of a program, compiled or taken from the cache, and loaded once."""
+        found = self._kernels.get((program, name))
+        if found is None:
+            if program not in self._modules:
+                code = compile_program(program, self.architecture)
+                self._modules[program] = self.core.ObjectCode.from_cubin(code, name=program.file)
+            found = Kernel(self, self._modules[program].get_kernel(name), name)
+            self._kernels[program, name] = found
+        return found
+
+    # ---- arrays ---------------------------------------------------------------------------------------------
+
+    def empty(self, shape: int | tuple[int, ...], dtype: Any) -> Any:
+        """An uninitialised device array."""
+        with self.current():
+            return self.xp.empty(shape, dtype)
+
+    def zeros(self, shape: int | tuple[int, ...], dtype: Any) -> Any:
+        """A device array of zeros."""
+        with self.current():
+            return self.xp.zeros(shape, dtype)
+
+    def full(self, shape: int | tuple[int, ...], value: Any, dtype: Any) -> Any:
+        """A device array of one value."""
+        with self.current():
+            return self.xp.full(shape, value, dtype)
+
+    def to_device(self, host: Any, dtype: Any = None) -> Any:
+        """A copy of a host array on the device."""
+        with self.current():
+            return self.xp.asarray(np.ascontiguousarray(host, dtype))
+
+    def to_host(self, array: Any) -> np.ndarray[Any, Any]:
+        """A copy of a device array on the host; waits for the stream."""
+        with self.current():
+            return np.asarray(self.xp.asnumpy(array))
+
+    def clear(self, array: Any) -> None:
+        """Set all bytes of a contiguous device array to zero, in stream order."""
+        array.data.memset_async(0, array.nbytes, self.stream)
+
+    def fill_ones(self, array: Any) -> None:
+        """Set all bits of a contiguous device array, in stream order; integers become -1."""
+        array.data.memset_async(0xFF, array.nbytes, self.stream)
+
+    # ---- order and time -------------------------------------------------------------------------------------
+
+    def synchronize(self) -> None:
+        """Wait until everything launched so far is done."""
+        self.stream.synchronize()
+
+    def event(self) -> Any:
+        """Record an event in the stream."""
+        with self.current():
+            event = self.xp.cuda.Event()
+            event.record(self.stream)
+        return event
+
+    def elapsed(self, first: Any, last: Any) -> float:
+        """Seconds between two events; waits for the second."""
+        last.synchronize()
+        return 1e-3 * float(self.xp.cuda.get_elapsed_time(first, last))
+
+    def capture(self, work: Callable[[], None]) -> Callable[[], None]:
+        """Record what ``work`` launches as a graph; returns a function that launches the graph.
+
+        ``work`` must neither allocate, synchronise nor copy to the host.
+        """
+        with self.current():
+            self.stream.begin_capture()
+            work()
+            graph = self.stream.end_capture()
+            graph.upload(self.stream)
+        return lambda: graph.launch(self.stream)
+
+
+@cache
+def _cupy() -> Any:
+    try:
+        import cupy
+    except ImportError as error:
+        raise TransportError(
+            f"--device cuda: CuPy is not installed ({error}); install pulsemd[cuda]"
+        ) from error
+    return cupy
+
+
+def _check_ordinal(cupy: Any, ordinal: int) -> None:
+    try:
+        count = int(cupy.cuda.runtime.getDeviceCount())
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        raise TransportError(
+            f"--device cuda: no usable GPU ({error}); run where a driver and a GPU are, or use --device cpu"
+        ) from error
+    if ordinal >= count:
+        raise TransportError(f"--device cuda: GPU {ordinal} was asked for, but this machine has {count}")
+
+
+def find_device_problem() -> str | None:
+    """Why no CUDA device can be used here; None if one can."""
+    try:
+        _core()
+        _check_ordinal(_cupy(), 0)
+    except TransportError as error:
+        return str(error)
+    return None
