@@ -113,6 +113,7 @@ class _Job:
     signalled: int = 0
     deadline: float = float("inf")
     death: str = ""
+    mpi: bool = False
 
     def start(self, ticket: dict[str, Any]) -> None:
         """Start the processes. They find ticket, control block and a place for their outcome among our descriptors."""
@@ -126,7 +127,8 @@ class _Job:
         command = [sys.executable, "-m", "pulsemd.halo.worker", str(os.getpid()), str(ticket_handle)]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(Path(p).resolve()) for p in sys.path)}
         self.stack.callback(self._kill)
-        if ticket["transport"] == "mpi":
+        self.mpi = ticket["transport"] == "mpi"
+        if self.mpi:
             mpirun, extra = mpirun_command(self.n_ranks)
             self._start(0, [*mpirun, *command], environment | extra)
         else:
@@ -173,7 +175,7 @@ class _Job:
 
     def _note_failure(self, rank: int, pid: int, code: int) -> None:
         ending = f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-        cause = f"rank {rank} (process {pid}) {ending}"
+        cause = f"{'mpirun' if self.mpi else f'rank {rank}'} (process {pid}) {ending}"
         if os.fstat(self._handles[rank]).st_size == 0 and not self.death:
             self.death = cause
         self._control.stop(self.n_ranks, cause)
@@ -248,8 +250,12 @@ def _run_threads(n_ranks: int, target: str, payload: Any, timeout: float, faults
     ]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    try:
+        for thread in threads:
+            thread.join()
+    except BaseException as error:
+        world[0].control.stop(0, f"the launcher was interrupted: {type(error).__name__}")
+        raise
     if errors:
         origin = world[0].control.origin()
         first = origin if origin in errors else min(errors)

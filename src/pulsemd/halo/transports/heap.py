@@ -94,11 +94,10 @@ class HeapTransport:
         if fill is not None:
             fill(box)
         control = self.control
-        status = meet(
-            self.rank, control.arrivals, control.abort, self._call, limit or self.timeout, self.spin
-        )
+        limit = limit or self.timeout
+        status = meet(self.rank, control.arrivals, control.abort, self._call, limit, self.spin)
         if status:
-            self.fail(status % 4, status // 4, f"{operation}, collective call {self._call}")
+            self.fail(status % 4, status // 4, f"{operation}, collective call {self._call}", limit)
         operations = self._mailboxes.operations(self._call)
         if operations.count(code) != self.size:
             other = next(rank for rank, op in enumerate(operations) if op != code)
@@ -109,11 +108,11 @@ class HeapTransport:
             )
         return self._call
 
-    def fail(self, outcome: int, peer: int, what: str) -> None:
+    def fail(self, outcome: int, peer: int, what: str, limit: float | None = None) -> None:
         """Raise PeerError for a wait that did not end well, and make the waits of all ranks end."""
         if outcome == EXPIRED:
             message = (
-                f"rank {self.rank} waited {self.timeout:g} s for rank {peer}: {what}; "
+                f"rank {self.rank} waited {limit or self.timeout:g} s for rank {peer}: {what}; "
                 "raise PULSEMD_TIMEOUT if that rank is only slow"
             )
             self.control.stop(self.rank, message)

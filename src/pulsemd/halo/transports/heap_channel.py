@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pulsemd.base.errors import PlanError
+from pulsemd.base.errors import PlanError, TransportError
 from pulsemd.halo import exchange
 from pulsemd.halo.layout import STRIDE
 from pulsemd.halo.plan import HaloPlan
@@ -48,11 +48,13 @@ class HeapChannel:
         self.name = name
         self._transport, self._field, self._capacity = transport, field, rows
         self._forward_epoch = self._reverse_epoch = self._released = 0
+        self._under_way = ""
         self._staging: NDArray[Any] = np.empty((transport.size, 0, field.shape[2]), field.dtype)
         self._signals = np.empty(0, np.int64)
         self.rebind(plan)
 
     def rebind(self, plan: HaloPlan) -> None:
+        self._step("", "", "rebind")
         transport = self._transport
         everyone = plan.verify(transport)
         n_locals = transport.allgather(plan.n_local)
@@ -100,8 +102,18 @@ class HeapChannel:
         )
         self._limits = (transport.timeout, transport.spin)
 
+    def _step(self, before: str, after: str, call: str) -> None:
+        """One exchange of a channel at a time: its epoch is under way until its end."""
+        if self._under_way != before:
+            raise TransportError(
+                f"channel {self.name!r}, rank {self._transport.rank}: {call} while {self._under_way or 'nothing'} is "
+                "under way; call begin, end, begin, end"
+            )
+        self._under_way = after
+
     def forward_begin(self) -> None:
         self.release()
+        self._step("", "forward", "forward_begin")
         self._forward_epoch += 1
         if self._forward_epoch == self._kill:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -112,6 +124,7 @@ class HeapChannel:
             self._fail(status, self._forward_epoch)
 
     def forward_end(self) -> None:
+        self._step("forward", "", "forward_end")
         status = exchange.forward_end(
             *self._forward, self._forward_epoch, self._settled_forward, *self._limits
         )
@@ -124,11 +137,13 @@ class HeapChannel:
 
     def release(self) -> None:
         if self._released < self._forward_epoch:
+            self._step("", "", "release")
             self._released = self._forward_epoch
             transport = self._transport
             exchange.grant(transport.rank, transport.size, self._tables.pulses, self._signals, self._released)
 
     def reverse_begin(self) -> None:
+        self._step("", "reverse", "reverse_begin")
         self._reverse_epoch += 1
         status = exchange.reverse_begin(
             *self._reverse, self._reverse_epoch, self._settled_reverse, *self._limits
@@ -137,6 +152,7 @@ class HeapChannel:
             self._fail(status, self._reverse_epoch)
 
     def reverse_end(self) -> None:
+        self._step("reverse", "", "reverse_end")
         status = exchange.reverse_end(
             *self._reverse, self._reverse_epoch, self._settled_reverse, *self._limits
         )
