@@ -61,8 +61,7 @@ def build_tables(own: HaloPlan, everyone: NDArray[np.int64], faults: Sequence[Fa
     pulses[:, exchange.STAGING] = starts[own.rank]
     pulses[:, exchange.REMOTE_STAGING] = starts[pulses[:, exchange.RECV_RANK], np.arange(n_pulses)]
     routes, sends = _group(own)
-    forwarded = {int(source) for pulse in own.pulses for source in pulse.depends}
-    early = np.array([p for p in range(n_pulses - 1, -1, -1) if p not in forwarded], np.int64)
+    early = np.setdiff1d(np.arange(n_pulses), sends[:, DEPENDS])[::-1].copy()
     waits = np.ones((N_WAITS, n_pulses), np.int64)
     if any(fault.kind == "reorder" for fault in faults):
         early = early[::-1].copy()
