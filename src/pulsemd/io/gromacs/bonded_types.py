@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pulsemd.io.gromacs.draft import TopologyDraft
-from pulsemd.io.gromacs.functions import function_of, parameters_of
+from pulsemd.io.gromacs.functions import FUNCTIONS, OF_GMX, function_of, parameters_of
 from pulsemd.io.gromacs.rows import Row
 from pulsemd.io.gromacs.type_table import ANY, Names, TypeTable
 
@@ -47,6 +47,9 @@ def cmap_row(draft: TopologyDraft, row: Row) -> None:
 
 
 def _add(draft: TopologyDraft, section: str, row: Row, names: Names, column: int) -> None:
+    number = row.integer(column, "function") if len(row) > column else 1
+    if number in OF_GMX[section] and number not in FUNCTIONS[section]:
+        return
     function = function_of(section, row, column)
     parameters = parameters_of(function, row, column + 1)
     if parameters is None:

@@ -48,6 +48,16 @@ FUNCTIONS: Mapping[str, Mapping[int, Function]] = {
 which both share, comes last in gmx's order for A and B."""
 
 
+OF_GMX: Mapping[str, range] = {
+    "bonds": range(1, 11),
+    "constraints": range(1, 3),
+    "angles": range(1, 11),
+    "dihedrals": range(1, 12),
+    "cmap": range(1, 2),
+}
+"""Function numbers of gmx: parameters by type for those not in `FUNCTIONS` can have no effect and are passed over."""
+
+
 def function_of(section: str, row: Row, column: int) -> Function:
     """Look up the function number of a row; as in gmx it is 1 where the row ends before it.
 

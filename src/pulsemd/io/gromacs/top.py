@@ -53,7 +53,8 @@ def read_draft(
             _check_order(draft, line, part, section)
             part = section.part
         elif section is None:
-            raise line.error(f"text before the first section: {line.text[:40]!r}")
+            if not line.text.startswith("*"):  # force fields have a banner of stars there
+                raise line.error(f"text before the first section: {line.text[:40]!r}")
         elif section.parse is None:
             raise line.error(f"[ {section.name} ] is not supported yet")
         else:
