@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from itertools import combinations
 from pathlib import Path
 
@@ -41,6 +42,8 @@ def dihedral(x: np.ndarray) -> float:
 def term_energy(kind: str, x: np.ndarray, p: np.ndarray, qq: float, origin: np.ndarray) -> float:
     """Energy of one term by the formulas of the GROMACS manual 2022, chapter 5.2."""
     r = np.linalg.norm(x[0] - x[-1])
+    if kind == "constraint":
+        return 0.0
     if kind == "bond":
         return 0.5 * p[1] * (r - p[0]) ** 2
     if kind in ("angle", "urey_bradley"):
@@ -107,3 +110,98 @@ def test_top_terms_without_kernels_refused_with_file_and_line(case: str) -> None
         read_system(DATA / "c.gro", path, DATA / "m.mdp")
     assert caught.value.file == str(path)
     assert caught.value.line is not None
+
+
+BONDED = DATA.parent / "bonded"
+RECORDED = json.loads((BONDED / "energies.json").read_text())
+
+
+@pytest.mark.parametrize("case", sorted(RECORDED))
+def test_top_parameters_looked_up_by_type_give_energy_of_gmx(case: str) -> None:
+    topology, table = read_top(BONDED / f"{case}.top")
+    energy = potential(topology, table, read_gro(BONDED / "c.gro").positions, 1.4, 78.0)
+    assert energy == pytest.approx(RECORDED[case], rel=1e-5)
+
+
+def test_top_dihedral_type_with_most_exact_matches_wins_and_all_its_rows_act() -> None:
+    terms = read_top(BONDED / "types.top")[0].terms["proper"]
+    found = [
+        (tuple(a), tuple(terms.parameters[i])) for a, i in zip(terms.atoms.tolist(), terms.index, strict=True)
+    ]
+    assert found == [
+        ((0, 1, 2, 3), (0, 2, 1)),
+        ((0, 1, 2, 3), (180, 1, 2)),
+        ((0, 1, 2, 3), (30, 3, 3)),
+        ((3, 2, 1, 0), (0, 2, 1)),
+        ((3, 2, 1, 0), (180, 1, 2)),
+        ((3, 2, 1, 0), (30, 3, 3)),
+        ((0, 1, 2, 3), (15, 2, 2)),
+        ((4, 3, 2, 1), (20, 1.5, 2)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("constraints", "bonds", "groups"), [("none", 4, 5), ("h-bonds", 3, 4), ("all-bonds", 0, 1)]
+)
+def test_top_bonds_become_constraints_as_asked_and_keep_exclusions(
+    constraints: str, bonds: int, groups: int
+) -> None:
+    free = read_top(BONDED / "types.top")[0]
+    topology = read_top(BONDED / "types.top", constraints=constraints)[0]
+    assert len(topology.terms.get("bond", ())) == bonds
+    assert topology.n_constraints == 4 - bonds
+    assert len(topology.group_offset) - 1 == groups
+    assert np.array_equal(topology.exclusion_atoms, free.exclusion_atoms)
+
+
+def test_top_terms_of_several_molecules_shift_atoms_and_share_parameters(tmp_path: Path) -> None:
+    path = tmp_path / "two.top"
+    path.write_text((BONDED / "types.top").read_text().replace("\nMOL 1\n", "\nMOL 3\n"))
+    bonds = read_top(path)[0].terms["bond"]
+    assert bonds.atoms.tolist() == [
+        [i + 5 * m, j + 5 * m] for m in range(3) for i, j in [(0, 1), (1, 2), (2, 3), (4, 3)]
+    ]
+    assert bonds.parameters.tolist() == [[0.15, 200000], [0.15, 150000]]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("1 2 3 1\n", "1 2 9 1\n", "atom 9 does not exist"),
+        ("1 2 3 1\n", "1 2 1 1\n", "listed twice"),
+        ("1 2 3 1\n", "1 2 3 2\n", r"function 2 of \[ angles \] is not supported: only 1, 5"),
+        ("1 2 3 1\n", "3 4 5 5\n", r"no parameters for CB-CB-HC in \[ angles \]"),
+        ("1 2 3 1\n", "1 2 3 1 110\n", "2 parameters are expected"),
+        ("1 2 3 1\n", "1 2 3 1 110 400 111 400\n", "free-energy perturbation"),
+        ("1 2 3 4 1 15 2 2\n", "1 2 3 4 1 15 2 2.5\n", "multiplicity 2.5"),
+        ("CA CA 1 0.15 200000\n", "CA CA 1 0.15 200000\nCA CB 1 0.16 200000\n", "defined before"),
+        ("CA CA 1 0.15 200000\n", "CA CA 1\n", "parameters are missing"),
+        ("CB CB 2 0.15", "CB CB 12 0.15", "function 12"),
+        ("1 2 yes", "1 2 no", r"no \[ pairtypes \] for A B"),
+        ("1 4 1\n", "1 4 2 0.5 0.1 0.1 0.2 0.2\n", "function 2"),
+        ("1 4 1\n", "4 4 1\n", "with itself"),
+        ("X  CA CB X  1   0 5 3", "X  CA CB", "two or four atom types"),
+    ],
+)
+def test_top_bad_term_refused_with_line(tmp_path: Path, old: str, new: str, message: str) -> None:
+    text = (BONDED / "types.top").read_text()
+    assert old in text
+    path = tmp_path / "bad.top"
+    path.write_text(text.replace(old, new, 1))
+    with pytest.raises(InputError, match=message) as caught:
+        read_top(path)
+    assert caught.value.line is not None
+
+
+def test_top_cmap_grid_read_and_found_in_its_direction_only(tmp_path: Path) -> None:
+    grid = " ".join(str(i) for i in range(16))
+    types = f"[ cmaptypes ]\nCA CA CB CB HC 1 4 4\\\n{grid}\n[ moleculetype ]"
+    text = (BONDED / "types.top").read_text().replace("[ moleculetype ]", types)
+    path = tmp_path / "cmap.top"
+    path.write_text(text.replace("[ pairs ]", "[ cmap ]\n1 2 3 4 5 1\n[ pairs ]"))
+    terms = read_top(path)[0].terms["cmap"]
+    assert terms.atoms.tolist() == [[0, 1, 2, 3, 4]]
+    assert terms.parameters.tolist() == [list(range(16))]
+    path.write_text(text.replace("[ pairs ]", "[ cmap ]\n5 4 3 2 1 1\n[ pairs ]"))
+    with pytest.raises(InputError, match="no parameters for HC-CB-CB-CA-CA"):
+        read_top(path)

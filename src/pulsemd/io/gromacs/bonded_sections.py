@@ -64,6 +64,7 @@ def _pair_coefficients(
 def _look_up(
     draft: TopologyDraft, section: str, function: Function, atoms: tuple[int, ...], row: Row
 ) -> list[tuple[float, ...]]:
+    """All rows of the type that fits; as in gmx they act whether the term asks for function 1 or 9."""
     names = tuple(draft.atom_types[draft.molecule.atoms[atom].type].bonded for atom in atoms)
     table = draft.type_tables.get(function.kind)
     found = None
@@ -74,4 +75,4 @@ def _look_up(
             found = table.find_dihedral(names) if section == "dihedrals" else table.find(names)
     if found is None:
         raise row.error(f"no parameters for {'-'.join(names)} in [ {section} ], neither here nor by type")
-    return found if function.several else found[:1]
+    return found

@@ -20,7 +20,7 @@ class Function:
     perturbed : tuple of int
         Parameters that may be given again for a second state, in this order; they must have the same values.
     several : bool
-        Whether a type may have several rows, all of which then act.
+        Whether a dihedral type may have several rows, one after the other, all of which then act.
     """
 
     kind: str
