@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 from nonbonded_reference import BOXES, lj_table, make_system, settings
 
-from pulsemd.kernels.nonbonded.generate import cache_folder, module_source
+from pulsemd.base.errors import ConfigError
+from pulsemd.forcefield.nonbonded import build_table
+from pulsemd.kernels.nonbonded.generate import cache_folder, load_pair_kernel, module_source
 from pulsemd.kernels.nonbonded.launch import PairForces
+from pulsemd.kernels.nonbonded.parameters import kernel_combination
 from pulsemd.kernels.nonbonded.spec import KernelSpec
 
 SPEC = KernelSpec("fast", "geometric", "relative", True, False)
@@ -17,6 +20,8 @@ LOAD = """
 import numpy as np, sys
 sys.path.insert(0, sys.argv[1])
 from nonbonded_reference import *
+from pulsemd.forcefield.nonbonded import build_table
+from pulsemd.base.errors import ConfigError
 from pulsemd.kernels.nonbonded.generate import load_pair_kernel
 system = make_system(BOXES["orthorhombic"])
 forces = PairForces(lj_table("geometric"), settings(), "fast")
@@ -49,6 +54,13 @@ def test_cache_folder_follows_the_environment(tmp_path, monkeypatch):
     assert cache_folder() == tmp_path / "kernels"
 
 
+def test_cache_folder_that_cannot_be_written_is_reported(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("PULSEMD_CACHE_DIR", str(tmp_path / "file"))
+    with pytest.raises(ConfigError, match="PULSEMD_CACHE_DIR"):
+        load_pair_kernel.__wrapped__(SPEC)
+
+
 def test_generated_module_is_python_and_names_its_variant():
     source = module_source(SPEC)
     compile(source, "generated", "exec")
@@ -72,9 +84,6 @@ def test_displacements_are_relative_only_where_no_pair_can_be_lost(precision, sc
 
 
 def test_lorentz_berthelot_with_one_sigma_uses_the_geometric_kernel():
-    from pulsemd.forcefield.nonbonded import build_table
-    from pulsemd.kernels.nonbonded.parameters import kernel_combination
-
     water = build_table(("O", "H"), 2, (0.316, 0.1), (0.65, 0.0), {})
     assert kernel_combination(water) == "geometric"
     assert kernel_combination(lj_table("lorentz-berthelot")) == "lorentz-berthelot"

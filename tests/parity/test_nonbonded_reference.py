@@ -5,6 +5,7 @@ import pytest
 from nonbonded_reference import BOXES, brute_force, compute, lj_table, make_system, relative, settings
 
 from pulsemd.kernels.nonbonded.exclusions import exclusion_forces, self_energy
+from pulsemd.kernels.nonbonded.launch import PairForces
 from pulsemd.kernels.nonbonded.settings import pair_constants
 
 PRECISIONS = ("fast", "reproducible")
@@ -84,8 +85,6 @@ def test_pair_forces_after_atoms_moved_within_the_buffer_match_float64(precision
 
 
 def _search(system, options, table, precision, r_list):
-    from pulsemd.kernels.nonbonded.launch import PairForces
-
     forces = PairForces(table, options, precision)
     n = system.n
     leaders, home = system.x[system.leader], np.full(n, 7, np.uint8)

@@ -19,6 +19,7 @@ import llvmlite
 import numba
 
 import pulsemd
+from pulsemd.base.errors import ConfigError
 from pulsemd.kernels.nonbonded.spec import KernelSpec
 
 _PACKAGE = Path(__file__).parent
@@ -33,6 +34,7 @@ _SOURCES = (
     "trace/displacement.py",
 )
 _ARGUMENTS = "x, parameters, type_index, forces, j_cluster, pair_mask, constants, table, totals, n_types"
+_TIME_STAMP = 1_000_000_000  # seconds; any fixed value
 _LJ_ROWS = (0, 2, 4)
 """Kinds of tile loops, by how many rows of the i-cluster may have Lennard-Jones parameters."""
 
@@ -40,6 +42,7 @@ _HEAD = '''"""Pair kernel for {spec}; generated, do not edit."""
 
 from numba import njit
 
+from pulsemd.base.errors import ConfigError
 from pulsemd.kernels.nonbonded.spec import KernelSpec
 from pulsemd.kernels.nonbonded.tile import make_tile_loop
 
@@ -80,12 +83,18 @@ def cache_folder() -> Path:
 
 @cache
 def load_pair_kernel(spec: KernelSpec):
-    """The kernel ``pair_kernel`` of a variant; compiled at its first call unless an earlier run left it."""
+    """The kernel ``pair_kernel`` of a variant; compiled at its first call unless an earlier run left it.
+
+    Raises
+    ------
+    ConfigError
+        If the cache folder cannot be written.
+    """
     source = module_source(spec)
     digest = hashlib.sha256("\0".join((source, _fingerprint())).encode()).hexdigest()[:16]
     path = cache_folder() / f"pair_{digest}.py"
     if not path.exists():
-        _write_once(path, source)
+        _write(path, source)
     return _import(f"pulsemd_pair_{digest}", path).pair_kernel
 
 
@@ -123,18 +132,24 @@ def _fingerprint() -> str:
     return "\0".join([pulsemd.__version__, numba.__version__, llvmlite.__version__, *texts])
 
 
-def _write_once(path: Path, source: str) -> None:
-    """Write a file that other processes may be writing too: the first one stays, so its time stamp does."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+def _write(path: Path, source: str) -> None:
+    """Write a module that other processes may be writing too.
+
+    Its name is a hash of its content and its time stamp is fixed, so it does not matter whose copy stays: the
+    compiled code that Numba keeps beside it, marked with that stamp, fits each of them.
+    """
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
         with os.fdopen(handle, "w") as file:
             file.write(source)
-        os.link(temporary, path)
-    except FileExistsError:
-        pass  # another process was first; its text is the same, for the name is a hash of it
-    finally:
-        os.unlink(temporary)
+        os.utime(temporary, (_TIME_STAMP, _TIME_STAMP))
+        os.replace(temporary, path)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot keep compiled kernels in {path.parent}: {error}; set PULSEMD_CACHE_DIR to a folder that "
+            "can be written"
+        ) from error
 
 
 def _import(name: str, path: Path) -> ModuleType:
