@@ -1,11 +1,12 @@
 // What the kernels of terms and of the update share: rows of lattice positions and forces, differences, and sums in
-// either precision.
+// either precision. Rows are slots: 4 words each of positions and of forces.
 //
 // FIXED      1: forces and sums in int64 fixed point (reproducible mode); 0: float32 forces, float64 sums
 // ENERGIES   1: also energies and virials
-// X_WORDS    int32 words of a row of positions, 3 or 4; the fourth is left alone
-// F_WORDS    words of a row of forces, 3 or 4
 #pragma once
+
+#include "fixed_point.cuh"
+#include "vector.cuh"
 
 #if FIXED
 typedef long long Force;
@@ -15,12 +16,8 @@ typedef float Force;
 typedef double Sum;
 #endif
 
-constexpr double FORCE_SCALE = 4294967296.0;     // fixed point of forces, units per kJ/mol/nm
-constexpr double ENERGY_SCALE = 1048576.0;       // fixed point of energies and virials, units per kJ/mol
-constexpr double MOMENTUM_SCALE = 4294967296.0;  // fixed point of momenta, units per amu nm/ps
-constexpr double LATTICE = 1.0 / 4294967296.0;   // cell edges per lattice unit
+constexpr double LATTICE = 1.0 / 4294967296.0;  // cell edges per lattice unit
 constexpr double F_UNIT = FIXED ? 1.0 / FORCE_SCALE : 1.0;
-constexpr unsigned ALL_LANES = 0xffffffffu;
 
 struct Vec {
     double x, y, z;
@@ -37,52 +34,45 @@ __device__ __forceinline__ Vec cross(Vec a, Vec b) {
 
 // ---- rows -------------------------------------------------------------------------------------------------------
 
-__device__ __forceinline__ int3 load_position(const int* __restrict__ x, int row) {
-#if X_WORDS == 4
-    const int4 p = reinterpret_cast<const int4*>(x)[row];
-    return make_int3(p.x, p.y, p.z);
-#else
-    return make_int3(x[3 * row], x[3 * row + 1], x[3 * row + 2]);
-#endif
+__device__ __forceinline__ Vec load_force(const float* f, int row) {  // kJ/mol/nm
+    const float4 v = reinterpret_cast<const float4*>(f)[row];
+    return {v.x, v.y, v.z};
 }
 
-__device__ __forceinline__ void store_position(int* x, int row, int3 p) {
-    x[X_WORDS * row] = p.x;
-    x[X_WORDS * row + 1] = p.y;
-    x[X_WORDS * row + 2] = p.z;
+__device__ __forceinline__ Vec load_force(const long long* f, int row) {
+    const longlong2* at = reinterpret_cast<const longlong2*>(f) + 2 * (size_t)row;
+    const longlong2 xy = at[0];
+    return {xy.x * F_UNIT, xy.y * F_UNIT, at[1].x * F_UNIT};
 }
 
-__device__ __forceinline__ Vec load_force(const Force* f, int row) {  // kJ/mol/nm
-    const Force* at = f + (size_t)F_WORDS * row;
-    return {at[0] * F_UNIT, at[1] * F_UNIT, at[2] * F_UNIT};
-}
-
-// Minimum-image vector from b to a in nm: the int32 difference wraps around, which is the periodic boundary. `box` has
-// the rows a, b, c. Exactly odd in (a, b).
-__device__ __forceinline__ Vec difference(int3 a, int3 b, const double* __restrict__ box) {
-    const double sx = (int)((unsigned)a.x - (unsigned)b.x) * LATTICE;
-    const double sy = (int)((unsigned)a.y - (unsigned)b.y) * LATTICE;
-    const double sz = (int)((unsigned)a.z - (unsigned)b.z) * LATTICE;
-    return {sx * box[0] + sy * box[3] + sz * box[6], sx * box[1] + sy * box[4] + sz * box[7],
-            sx * box[2] + sy * box[5] + sz * box[8]};
+// Minimum-image vector from b to a in nm: the integer difference wraps around, which is the periodic boundary. `box`
+// has the rows a, b, c. Exactly odd in (a, b).
+__device__ __forceinline__ Vec difference(int4 a, int4 b, const double* __restrict__ box) {
+    const int3 d = lattice_difference(a, b);
+    const double x = d.x * LATTICE, y = d.y * LATTICE, z = d.z * LATTICE;
+    return {x * box[0] + y * box[3] + z * box[6], x * box[1] + y * box[4] + z * box[7],
+            x * box[2] + y * box[5] + z * box[8]};
 }
 
 // ---- sums -------------------------------------------------------------------------------------------------------
 
-__device__ __forceinline__ long long to_fixed(double value, double scale) { return __double2ll_rn(value * scale); }
+// A value of any size in fixed point; `to_fixed` is for values below 2^51 / scale.
+__device__ __forceinline__ long long rounded(double value, double scale) { return __double2ll_rn(value * scale); }
 
 __device__ __forceinline__ Sum to_sum(double energy) {
 #if FIXED
-    return to_fixed(energy, ENERGY_SCALE);
+    return rounded(energy, ENERGY_SCALE);
 #else
     return energy;
 #endif
 }
 
-__device__ __forceinline__ void add(float* at, float value) { atomicAdd(at, value); }
-__device__ __forceinline__ void add(double* at, double value) { atomicAdd(at, value); }
-__device__ __forceinline__ void add(long long* at, long long value) {  // two's complement: unsigned addition is the same
-    atomicAdd(reinterpret_cast<unsigned long long*>(at), static_cast<unsigned long long>(value));
+__device__ __forceinline__ Force to_force(double value) {
+#if FIXED
+    return rounded(value, FORCE_SCALE);
+#else
+    return value;
+#endif
 }
 
 template <typename T>
@@ -95,7 +85,7 @@ __device__ __forceinline__ T warp_sum(T value) {
 template <typename T>
 __device__ __forceinline__ void add_of_warp(T* at, T value) {
     value = warp_sum(value);
-    if (threadIdx.x % 32 == 0 && value != 0) add(at, value);
+    if (threadIdx.x % 32 == 0 && value != 0) add_to(at, value);
 }
 
 // Energy and virial of one thread's terms, [0] and [1] energies, then the nine elements of sum r (x) f.
@@ -113,18 +103,9 @@ struct Sums {
     }
 };
 
-// Add `force` to row i and its negative to row j. In fixed point both get the same integer, so momentum is exact.
+// Add `force` to row i and its negative to row j. In fixed point both get the same integers, so momentum is exact.
 __device__ __forceinline__ void add_pair(Force* f, int i, int j, Vec force) {
-    Force* fi = f + (size_t)F_WORDS * i;
-    Force* fj = f + (size_t)F_WORDS * j;
-    const double values[3] = {force.x, force.y, force.z};
-    for (int d = 0; d < 3; d++) {
-#if FIXED
-        const Force value = to_fixed(values[d], FORCE_SCALE);
-#else
-        const Force value = values[d];
-#endif
-        add(fi + d, value);
-        add(fj + d, -value);
-    }
+    const Force x = to_force(force.x), y = to_force(force.y), z = to_force(force.z);
+    add_vector(f + 4 * (size_t)i, x, y, z);
+    add_vector(f + 4 * (size_t)j, -x, -y, -z);
 }

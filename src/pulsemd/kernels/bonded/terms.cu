@@ -1,11 +1,11 @@
 // The bonded terms of terms.py: one thread a term, all kinds in one launch, in float64.
 //
 // Blocks belong to one kind each, so that the threads of a block run the same code and their energies have the same
-// slot. Atoms are global ids, looked up in `row_of`: the terms outlive every search.
+// slot. Atoms are global ids, looked up in `slot_of`: the terms outlive every search.
 //
 // References: as in terms.py.
 
-#include "bonded/geometry.cuh"
+#include "../bonded/geometry.cuh"
 
 constexpr double PI = 3.141592653589793;
 
@@ -20,12 +20,12 @@ struct Kind {  // one row for each kind of term; the order of `kind` is that of 
 enum { BOND, ANGLE, UREY_BRADLEY, PROPER, IMPROPER, RYCKAERT_BELLEMANS, PAIR14 };
 
 struct Atoms {
-    const int* x;
+    const int4* x;
     const double* box;
     Force* f;
 
     __device__ __forceinline__ Vec between(int i, int j) const {
-        return difference(load_position(x, i), load_position(x, j), box);
+        return difference(x[i], x[j], box);
     }
 };
 
@@ -122,20 +122,20 @@ __device__ void pair14(const Atoms& a, int i, int j, const double* p, Sums& sums
     sums.virial(r, force);
 }
 
-__device__ void compute(const Kind& kind, int term, const Atoms& a, const int* __restrict__ row_of, Sums& sums) {
+__device__ void compute(const Kind& kind, int term, const Atoms& a, const int* __restrict__ slot_of, Sums& sums) {
     const int n_atoms = kind.kind == BOND || kind.kind == PAIR14 ? 2 : kind.kind <= UREY_BRADLEY ? 3 : 4;
-    int row[4];
-    for (int k = 0; k < 4; k++) row[k] = k < n_atoms ? row_of[kind.atoms[n_atoms * term + k]] : 0;
+    int slot[4];
+    for (int k = 0; k < 4; k++) slot[k] = k < n_atoms ? slot_of[kind.atoms[n_atoms * term + k]] : 0;
     const double* p = kind.parameters + kind.n_parameters * kind.index[term];
     switch (kind.kind) {
-        case BOND: return stretch(a, row[0], row[1], p[0], p[1], sums);
-        case PAIR14: return pair14(a, row[0], row[1], p, sums);
+        case BOND: return stretch(a, slot[0], slot[1], p[0], p[1], sums);
+        case PAIR14: return pair14(a, slot[0], slot[1], p, sums);
         case UREY_BRADLEY:
-            stretch(a, row[0], row[2], p[2], p[3], sums);
+            stretch(a, slot[0], slot[2], p[2], p[3], sums);
             [[fallthrough]];  // its angle is a harmonic one
-        case ANGLE: return bend(a, row[0], row[1], row[2], p[0], p[1], sums);
+        case ANGLE: return bend(a, slot[0], slot[1], slot[2], p[0], p[1], sums);
     }
-    const Dihedral d = dihedral(a, row[0], row[1], row[2], row[3]);
+    const Dihedral d = dihedral(a, slot[0], slot[1], slot[2], slot[3]);
     switch (kind.kind) {
         case PROPER: return proper(a, d, p, sums);
         case IMPROPER: return improper(a, d, p, sums);
@@ -143,17 +143,17 @@ __device__ void compute(const Kind& kind, int term, const Atoms& a, const int* _
     }
 }
 
-// x : (n, X_WORDS) int32; box : (9,) nm, rows a, b, c; row_of : (n_atoms,) int32, row of each global id
-// f : (n, F_WORDS), added to; sums : energies and virials, added to with ENERGIES; virial : where the virial starts
+// x : (n, 4) int32; box : (9,) nm, rows a, b, c; slot_of : (n_atoms,) int32, slot of each global id
+// f : (n, 4), added to; sums : energies and virials, added to with ENERGIES; virial : where the virial starts
 extern "C" __global__ void __launch_bounds__(THREADS)
-    bonded_forces(const int* __restrict__ x, const double* __restrict__ box, const int* __restrict__ row_of,
+    bonded_forces(const int4* __restrict__ x, const double* __restrict__ box, const int* __restrict__ slot_of,
                   const Kind* __restrict__ kinds, int n_kinds, Force* f, Sum* sums, int virial) {
     int k = 0;
     while (k + 1 < n_kinds && kinds[k + 1].first_block <= blockIdx.x) k++;
     const Kind kind = kinds[k];
     const int term = (blockIdx.x - kind.first_block) * THREADS + threadIdx.x;
     Sums mine;
-    if (term < kind.n_terms) compute(kind, term, {x, box, f}, row_of, mine);
+    if (term < kind.n_terms) compute(kind, term, {x, box, f}, slot_of, mine);
     if (!ENERGIES) return;
     add_of_warp(sums + kind.slot, mine.of[0]);
     if (kind.kind == PAIR14) add_of_warp(sums + kind.slot + 1, mine.of[1]);

@@ -4,11 +4,11 @@
 // Sums go over blocks and then, in the block that finishes last, over the blocks' results in fixed order: the same
 // numbers in every run of one launch shape, and with FIXED of any launch shape.
 
-#include "bonded/geometry.cuh"
-#include "update/control.cuh"
-#include "update/philox.cuh"
+#include "../bonded/geometry.cuh"
+#include "control.cuh"
+#include "philox.cuh"
 
-constexpr int THREADS = 256;
+constexpr double MOMENTUM_SCALE = 4294967296.0;  // units per amu nm/ps
 
 struct KineticSums {
     Sum energy, x, y, z;
@@ -21,8 +21,8 @@ struct KineticSums {
 __device__ __forceinline__ KineticSums of_atom(double mass, double vx, double vy, double vz) {
     const double energy = 0.5 * mass * (vx * vx + vy * vy + vz * vz);
 #if FIXED
-    return {to_fixed(energy, ENERGY_SCALE), to_fixed(mass * vx, MOMENTUM_SCALE), to_fixed(mass * vy, MOMENTUM_SCALE),
-            to_fixed(mass * vz, MOMENTUM_SCALE)};
+    return {rounded(energy, ENERGY_SCALE), rounded(mass * vx, MOMENTUM_SCALE), rounded(mass * vy, MOMENTUM_SCALE),
+            rounded(mass * vz, MOMENTUM_SCALE)};
 #else
     return {energy, mass * vx, mass * vy, mass * vz};
 #endif
@@ -76,16 +76,16 @@ __device__ void couple(Control* control, const Thermostat& t, double kinetic, co
     control->before = kinetic * scale * scale;
 }
 
-// v : (n, V_WORDS) float, nm/ps; mass : (n,) double, amu, 0 in empty rows; partial : (gridDim.x,) scratch.
+// v : (n, 4) float, nm/ps; mass : (n,) double, amu, 0 in empty rows; partial : (gridDim.x,) scratch.
 // after : 1: sum into control->after only; 0: before the move, then couple as asked.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    kinetic(const float* __restrict__ v, const double* __restrict__ mass, int n, KineticSums* partial,
+    kinetic(const float4* __restrict__ v, const double* __restrict__ mass, int n, KineticSums* partial,
             Control* control, const Thermostat* thermostat, int offset, int after, int use_thermostat, int remove_com) {
     __shared__ bool last;
     KineticSums mine = {0, 0, 0, 0};
     for (int row = blockIdx.x * THREADS + threadIdx.x; row < n; row += gridDim.x * THREADS) {
-        const float* at = v + (size_t)V_WORDS * row;
-        mine += of_atom(mass[row], at[0], at[1], at[2]);
+        const float4 of_row = v[row];
+        mine += of_atom(mass[row], of_row.x, of_row.y, of_row.z);
     }
     mine = block_sum(mine);
     if (threadIdx.x == 0) {

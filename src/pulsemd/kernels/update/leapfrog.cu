@@ -5,8 +5,8 @@
 // Arithmetic is float64; velocities are stored as float32, positions as int32 lattice units. The operations and their
 // order are those of leapfrog.py, so that without contraction both give the same bits.
 
-#include "constraints/settle.cuh"
-#include "update/control.cuh"
+#include "../constraints/settle.cuh"
+#include "control.cuh"
 
 constexpr double MAX_MOVE = 1073741824.0;  // largest displacement of a step in lattice units: a quarter of the box
 
@@ -18,8 +18,8 @@ struct Step {  // constants of a run, see gpu.py
 };
 
 struct State {
-    int* x;
-    float* v;
+    int4* x;
+    float4* v;
     const Force* f;
     const int* gid;
     Control* control;
@@ -38,35 +38,33 @@ __device__ __forceinline__ Vec per_dt(const Step& step, Vec d) {
 }
 
 __device__ __forceinline__ Vec kicked(const State& s, int row, double kick) {
-    const float* v = s.v + (size_t)V_WORDS * row;
-    return s.scale * (Vec{v[0], v[1], v[2]} - s.com) + kick * load_force(s.f, row);
+    const float4 v = s.v[row];
+    return s.scale * (Vec{v.x, v.y, v.z} - s.com) + kick * load_force(s.f, row);
 }
 
 __device__ __forceinline__ void store_velocity(const State& s, int row, Vec v) {
-    float* at = s.v + (size_t)V_WORDS * row;
-    at[0] = v.x, at[1] = v.y, at[2] = v.z;
+    s.v[row] = make_float4(v.x, v.y, v.z, 0.0f);
 }
 
 // Add a Cartesian displacement (nm) to a row; the sum wraps around. A displacement that is not finite or too large is
 // left out and noted in the error word, which the host reads at the next search.
-__device__ __forceinline__ void move(const State& s, int row, int3 from, Vec d) {
+__device__ __forceinline__ void move(const State& s, int row, int4 from, Vec d) {
     const double* m = s.step->inverse;
     const double x = d.x * m[0] + d.y * m[3] + d.z * m[6];
     const double y = d.x * m[1] + d.y * m[4] + d.z * m[7];
     const double z = d.x * m[2] + d.y * m[5] + d.z * m[8];
     if (fabs(x) < MAX_MOVE && fabs(y) < MAX_MOVE && fabs(z) < MAX_MOVE) {
-        store_position(s.x, row,
-                       make_int3((int)((unsigned)from.x + (unsigned)__double2int_rn(x)),
-                                 (int)((unsigned)from.y + (unsigned)__double2int_rn(y)),
-                                 (int)((unsigned)from.z + (unsigned)__double2int_rn(z))));
+        s.x[row] = make_int4(int(uint32(from.x) + uint32(__double2int_rn(x))),
+                             int(uint32(from.y) + uint32(__double2int_rn(y))),
+                             int(uint32(from.z) + uint32(__double2int_rn(z))), from.w);
     } else {
-        atomicMin(&s.control->error, (unsigned long long)s.offset << 32 | (unsigned)s.gid[row]);
+        atomicMin(&s.control->error, uint64(s.offset) << 32 | uint32(s.gid[row]));
     }
 }
 
 __device__ __forceinline__ void move_water(const State& s, int4 rows, const WaterGeometry& g, Sums& sums) {
     const double dt = s.step->dt, kick_o = dt / g.mass_o, kick_h = dt / g.mass_h;
-    const int3 xo = load_position(s.x, rows.x), xb = load_position(s.x, rows.y), xc = load_position(s.x, rows.z);
+    const int4 xo = s.x[rows.x], xb = s.x[rows.y], xc = s.x[rows.z];
     const Vec b0 = difference(xb, xo, s.step->box), c0 = difference(xc, xo, s.step->box);
     const Water free = {dt * kicked(s, rows.x, kick_o), b0 + dt * kicked(s, rows.y, kick_h),
                         c0 + dt * kicked(s, rows.z, kick_h)};
@@ -97,16 +95,16 @@ __device__ __forceinline__ void move_free(const State& s, int row, double mass) 
     const Vec v = kicked(s, row, dt / mass);
     const Vec u = {(float)v.x, (float)v.y, (float)v.z};
     store_velocity(s, row, u);
-    move(s, row, load_position(s.x, row), dt * u);
+    move(s, row, s.x[row], dt * u);
 }
 
-// x : (n, X_WORDS) int32, updated; v : (n, V_WORDS) float32 nm/ps, updated; f : (n, F_WORDS)
+// x : (n, 4) int32, updated; v : (n, 4) float32 nm/ps, updated; f : (n, 4)
 // waters : (n_waters, 4) int32, rows of O, H, H and the kind; geometry : one row of each kind
 // free_rows : (n_free,) int32; mass : (n,) double, amu, 0 = frozen
 // coupled : 1: apply the factor and the velocity that kinetic.cu left in `control`
 // virial : (9,) added to with ENERGIES: sum of r (x) f of the constraint forces
 extern "C" __global__ void __launch_bounds__(THREADS)
-    leapfrog(int* x, float* v, const Force* __restrict__ f, const int4* __restrict__ waters, int n_waters,
+    leapfrog(int4* x, float4* v, const Force* __restrict__ f, const int4* __restrict__ waters, int n_waters,
              const WaterGeometry* __restrict__ geometry, const int* __restrict__ free_rows, int n_free,
              const double* __restrict__ mass, const int* __restrict__ gid, const Step* __restrict__ step,
              Control* control, int offset, int coupled, Sum* virial) {

@@ -90,7 +90,7 @@ def _settle_block(w, count, r_a, r_b, r_c, w_h):
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def _move(x, row, dx, dy, dz, inv):
+def move(x, row, dx, dy, dz, inv):
     """Add a Cartesian displacement (nm) to lattice row `row`; False if it is not finite or over a quarter box.
 
     `inv` is the inverse box times 2^32; the sum wraps around, which is the periodic boundary.
@@ -155,7 +155,7 @@ def leapfrog_settle(x, v, f, f_scale, waters, geometry, box, inv, dt, scale, com
                 if a > 0:
                     o = 3 * (a - 1) * n + k
                     dx, dy, dz = dx - w[o], dy - w[o + n], dz - w[o + 2 * n]
-                if not _move(x, row, dx, dy, dz, inv) and bad < 0:
+                if not move(x, row, dx, dy, dz, inv) and bad < 0:
                     bad = row
                 v[row, 0], v[row, 1], v[row, 2] = dx / dt, dy / dt, dz / dt
     return bad
@@ -196,7 +196,7 @@ def leapfrog_free(x, v, f, f_scale, rows, mass, inv, dt, scale, com):
         uy = np.float32(scale * (v[r, 1] - com[1]) + kick * (f[r, 1] * f_scale))
         uz = np.float32(scale * (v[r, 2] - com[2]) + kick * (f[r, 2] * f_scale))
         v[r, 0], v[r, 1], v[r, 2] = ux, uy, uz
-        if not _move(x, r, dt * ux, dt * uy, dt * uz, inv) and bad < 0:
+        if not move(x, r, dt * ux, dt * uy, dt * uz, inv) and bad < 0:
             bad = r
     return bad
 

@@ -1,19 +1,17 @@
-// Rows of the update after a search has put the atoms into another order.
+// What the update keeps per slot, after a search has put the atoms into another order.
 
-#include "bonded/geometry.cuh"
+#include "vector.cuh"
 
-// Velocities and masses into the new order; the row of each global id. Empty rows (gid < 0) get zeros.
-// gid : (n,) int32, global ids in the new order; old_row : (n_atoms,) int32, row of each global id in v_old
-extern "C" __global__ void reorder(const int* __restrict__ gid, int n, const int* __restrict__ old_row,
-                                   const float* __restrict__ v_old, const double* __restrict__ mass_of, int* row_of,
-                                   float* v, double* mass) {
-    const int row = blockIdx.x * blockDim.x + threadIdx.x;
-    if (row >= n) return;
-    const int g = gid[row];
-    if (g >= 0) row_of[g] = row;
-    mass[row] = g >= 0 ? mass_of[g] : 0.0;
-    for (int d = 0; d < 3; d++)
-        v[(size_t)V_WORDS * row + d] = g >= 0 ? v_old[(size_t)V_WORDS * old_row[g] + d] : 0.0f;
+// Velocities and masses into the new order; empty slots get zeros.
+// gid, source : (n,) int32, see gpu_layout.py; mass_of : (n_atoms,) double, amu
+extern "C" __global__ void reorder(const int* __restrict__ gid, const int* __restrict__ source, int n,
+                                   const float4* __restrict__ v_old, const double* __restrict__ mass_of, float4* v,
+                                   double* mass) {
+    const int slot = blockIdx.x * blockDim.x + threadIdx.x;
+    if (slot >= n) return;
+    const int g = gid[slot];
+    mass[slot] = g >= 0 ? mass_of[g] : 0.0;
+    v[slot] = g >= 0 ? v_old[source[slot]] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
 }
 
 // Place of this thread among all threads of the grid with `wanted`, in order within a warp.
@@ -25,21 +23,21 @@ __device__ __forceinline__ int next_place(bool wanted, int* count) {
     return __shfl_sync(ALL_LANES, start, 0) + __popc(mask & ((1u << lane) - 1));
 }
 
-// List the waters and the free atoms by rows, nearly in the order of rows, so that neighbours in the list are near each
+// List the waters and the free atoms by slots, nearly in the order of slots, so that neighbours in the list are near each
 // other in memory. The order of the list is not fixed and no result depends on it.
 // role : (n_atoms,) int32, number of the water whose O the atom is, -1: a free atom, -2: a hydrogen of a water
 // water_atoms : (m, 4) int32, global ids of O, H, H and the kind; counts : (2,) int32, cleared before
 extern "C" __global__ void list_groups(const int* __restrict__ gid, int n, const int* __restrict__ role,
-                                       const int4* __restrict__ water_atoms, const int* __restrict__ row_of,
-                                       int4* waters, int* free_rows, int* counts) {
-    const int row = blockIdx.x * blockDim.x + threadIdx.x;
-    const int g = row < n ? gid[row] : -1;
+                                       const int4* __restrict__ water_atoms, const int* __restrict__ slot_of,
+                                       int4* waters, int* free_slots, int* counts) {
+    const int slot = blockIdx.x * blockDim.x + threadIdx.x;
+    const int g = slot < n ? gid[slot] : -1;
     const int kind = g >= 0 ? role[g] : -2;
     const int water = next_place(kind >= 0, counts);
     if (kind >= 0) {
         const int4 atoms = water_atoms[kind];
-        waters[water] = make_int4(row, row_of[atoms.y], row_of[atoms.z], atoms.w);
+        waters[water] = make_int4(slot, slot_of[atoms.y], slot_of[atoms.z], atoms.w);
     }
     const int free = next_place(kind == -1, counts + 1);
-    if (kind == -1) free_rows[free] = row;
+    if (kind == -1) free_slots[free] = slot;
 }

@@ -1,0 +1,133 @@
+"""Forces of all bonded terms of one rank."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from pulsemd.kernels.bonded import terms as kernels
+from pulsemd.kernels.bonded.cmap import cmap_coefficients, cmaps
+from pulsemd.kernels.bonded.restraints import position_restraints
+from pulsemd.topology.terms import Terms
+
+KERNELS = {
+    "bond": (kernels.harmonic_bonds, "bond"),
+    "angle": (kernels.harmonic_angles, "angle"),
+    "urey_bradley": (kernels.urey_bradley_angles, "urey_bradley"),
+    "proper": (kernels.proper_dihedrals, "proper"),
+    "periodic_improper": (kernels.proper_dihedrals, "improper"),
+    "improper": (kernels.harmonic_impropers, "improper"),
+    "ryckaert_bellemans": (kernels.ryckaert_bellemans, "ryckaert_bellemans"),
+    "lj14": (kernels.pairs14, "lj14"),
+    "position_restraint": (position_restraints, "position_restraint"),
+    "cmap": (cmaps, "cmap"),
+}
+"""Kernel of each kind of term, and the energy it adds to; ``lj14`` adds to ``coulomb14`` too."""
+
+_ANGLES = ("angle", "urey_bradley", "proper", "periodic_improper", "improper")
+"""Kinds whose first parameter is an angle in degrees in the topology and in radians in the kernels."""
+
+
+class BondedForces:
+    """Bonded terms, 1-4 pairs and restraints.
+
+    Parameters
+    ----------
+    terms : mapping of kind to Terms
+        Of the whole system, by global ids.
+    charge : (n,) float64, e, of all atoms
+    coulomb_factor : float, 1/(4 pi eps0 eps_r) [kJ mol^-1 nm e^-2]
+    slots : mapping of energy name to its index in the sums
+    virial : int, index of the first of the nine elements of the virial in the sums
+    scale : float
+        0 for float forces, else fixed-point units per kJ/mol/nm.
+    reference : (n, 3) int32 or None, lattice units
+        Reference positions of restraints by global id.
+
+    Notes
+    -----
+    Call `bind` after each search, then `add` in each step; `bad_row` when it suits.
+    """
+
+    def __init__(
+        self,
+        terms: Mapping[str, Terms],
+        charge: np.ndarray,
+        coulomb_factor: float,
+        slots: Mapping[str, int],
+        virial: int,
+        scale: float,
+        reference: np.ndarray | None,
+    ) -> None:
+        self._slots, self._virial, self._scale, self._reference = slots, virial, scale, reference
+        self._atoms = {kind: terms[kind].atoms for kind in terms if kind in KERNELS}
+        self._index, self._parameters = {}, {}
+        for kind in self._atoms:
+            self._index[kind], self._parameters[kind] = _kernel_parameters(
+                kind, terms[kind], charge, coulomb_factor
+            )
+        self._local: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray | None]] = {}
+        self._error = np.zeros(1, np.int64)
+        self._no_sums = np.zeros(0, np.int64 if scale > 0 else np.float64)
+
+    def bind(self, kind: str, mine: np.ndarray, rows: np.ndarray) -> None:
+        """Take over the terms of one kind that this rank computes.
+
+        Parameters
+        ----------
+        mine : (m,) int64, their indices in the topology
+        rows : (m, k) int32, their local rows
+        """
+        reference = None
+        if kind == "position_restraint":
+            assert self._reference is not None
+            reference = self._reference[self._atoms[kind][mine, 0]]
+        self._local[kind] = (rows, self._index[kind][mine], reference)
+
+    def add(self, x: np.ndarray, box: np.ndarray, forces: np.ndarray, sums: np.ndarray | None) -> None:
+        """Add all terms.
+
+        Parameters
+        ----------
+        x : (n_local, 3) int32, lattice units, ghosts included
+        box : (3, 3) float64, nm
+        forces : (n_local, 3) float32 kJ/mol/nm, or int64 fixed point
+            OUTPUT, added to.
+        sums : energies and virial, or None
+            OUTPUT, added to.
+        """
+        sums = self._no_sums if sums is None else sums
+        for kind, (rows, index, reference) in self._local.items():
+            kernel, energy = KERNELS[kind]
+            where = (rows,) if reference is None else (rows, reference)
+            kernel(
+                x, box, *where, index, self._parameters[kind], forces, sums,
+                self._slots[energy], self._virial, self._scale, self._error,
+            )  # fmt: skip
+
+    def bad_row(self) -> int:
+        """Local row of an atom with an impossible force since the last call, or -1."""
+        row = int(self._error[0]) - 1
+        self._error[0] = 0
+        return row
+
+
+def _kernel_parameters(
+    kind: str, terms: Terms, charge: np.ndarray, coulomb_factor: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Index of each term and the table it points to, in the units of the kernels."""
+    if kind == "cmap":
+        grids = terms.parameters
+        n = int(round(np.sqrt(grids.shape[1])))
+        return terms.index, np.stack([cmap_coefficients(grid.reshape(n, n)) for grid in grids])
+    if kind == "lj14":
+        qq = coulomb_factor * terms.parameters[terms.index, 2]
+        qq = qq * charge[terms.atoms[:, 0]] * charge[terms.atoms[:, 1]]
+        rows = np.column_stack([terms.parameters[terms.index, :2], qq])
+        table, index = np.unique(rows, axis=0, return_inverse=True)
+        return index.ravel().astype(np.int32), np.ascontiguousarray(table)
+    table = terms.parameters.astype(np.float64)
+    if kind in _ANGLES:
+        table[:, 0] = np.radians(table[:, 0])
+    return terms.index, table

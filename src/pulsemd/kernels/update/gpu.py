@@ -1,0 +1,249 @@
+"""The update on a device: leap-frog with SETTLE, kinetic sums, thermostat and centre of mass, without the host.
+
+What a step needs from an earlier one (thermostat factor, velocity of the centre of mass, error word) stays in one
+record of device memory, `CONTROL`. The number of a step is the record's ``first_step`` plus an offset given to
+the kernel, so that a recorded list lifetime can be launched again after a write of ``first_step`` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pulsemd.device.cuda import CudaDevice
+from pulsemd.kernels.search.gpu_layout import Slots
+from pulsemd.kernels.update.cuda_programs import (
+    MOVE_THREADS,
+    SUM_THREADS,
+    kinetic_program,
+    leapfrog_program,
+    slots_program,
+)
+
+CONTROL = np.dtype(
+    [
+        ("first_step", "<i8"),
+        ("error", "<u8"),
+        ("scale", "<f8"),
+        ("com", "<f8", 3),
+        ("work", "<f8"),
+        ("before", "<f8"),
+        ("after", "<f8"),
+        ("momentum", "<f8", 3),
+        ("blocks_done", "<u4"),
+        ("unused", "<u4"),
+    ]
+)
+"""The struct ``Control`` of control.cuh."""
+
+NO_ERROR = 2**64 - 1
+_BLOCKS_PER_MULTIPROCESSOR = 2
+_SLOT_THREADS = 256
+
+
+@dataclass(frozen=True, eq=False)
+class UpdateConstants:
+    """What does not change in a run.
+
+    Parameters
+    ----------
+    box : (3, 3) float64, nm, rows a, b, c
+    dt : float, ps
+    mass : (n_atoms,) float64, amu; 0: frozen
+    waters : list of ((m, 3) int32, (7,) float64)
+        Rigid waters by kind: global ids of O, H, H, and `settle_geometry`.
+    target : float, kJ/mol, kinetic energy the thermostat aims at
+    n_dof : int
+    keep : float, exp(-coupling interval / tau)
+    seed : int, of the thermostat
+    """
+
+    box: np.ndarray
+    dt: float
+    mass: np.ndarray
+    waters: list[tuple[np.ndarray, np.ndarray]]
+    target: float = 0.0
+    n_dof: int = 0
+    keep: float = 1.0
+    seed: int = 0
+
+    def step(self) -> np.ndarray:
+        """The struct ``Step`` of leapfrog.cu."""
+        inverse = np.linalg.inv(self.box) * 2.0**32
+        return np.concatenate([self.box.ravel(), inverse.ravel(), [self.dt, 1.0 / self.dt]])
+
+    def thermostat(self) -> np.ndarray:
+        """The struct ``Thermostat`` of kinetic.cu, as float64 words."""
+        words = np.array([self.target, self.n_dof, self.keep, self.mass.sum(), 0.0])
+        words[4:].view(np.int64)[0] = self.seed
+        return words
+
+
+@dataclass(frozen=True, eq=False)
+class WaterTable:
+    """Waters of all kinds in one table.
+
+    Parameters
+    ----------
+    role : (n_atoms,) int32
+        Row of `atoms` whose O the atom is, -1 for atoms of no water, -2 for hydrogens of waters.
+    atoms : (m, 4) int32, global ids of O, H, H, and the kind
+    geometry : (k, 7) float64
+    """
+
+    role: np.ndarray
+    atoms: np.ndarray
+    geometry: np.ndarray
+
+
+def water_table(waters: list[tuple[np.ndarray, np.ndarray]], n_atoms: int) -> WaterTable:
+    """Put the waters of all kinds into one table."""
+    rows = [np.column_stack([atoms, np.full(len(atoms), kind)]) for kind, (atoms, _) in enumerate(waters)]
+    atoms = np.concatenate(rows).astype(np.int32) if rows else np.zeros((0, 4), np.int32)
+    role = np.full(n_atoms, -1, np.int32)
+    role[atoms[:, 1:3].ravel()] = -2
+    role[atoms[:, 0]] = np.arange(len(atoms))
+    geometry = np.array([geometry for _, geometry in waters]).reshape(-1, 7)
+    return WaterTable(role, atoms, geometry)
+
+
+class GpuUpdate:
+    """Velocities of a run on a device and the kernels that move its atoms.
+
+    Parameters
+    ----------
+    device : CudaDevice
+    constants : UpdateConstants
+    velocities : (n_atoms, 3) float32, nm/ps, by global id
+    fixed : bool
+        int64 fixed-point forces and sums (reproducible mode).
+
+    Attributes
+    ----------
+    velocities : (capacity, 4) float32, device
+        In slots after `settle_in`; the fourth word is 0. Keeps its address until the capacity changes.
+    """
+
+    def __init__(
+        self, device: CudaDevice, constants: UpdateConstants, velocities: np.ndarray, fixed: bool
+    ) -> None:
+        self.device, self.fixed = device, fixed
+        self._sum_type = np.int64 if fixed else np.float64
+        table = water_table(constants.waters, len(constants.mass))
+        self.n_waters, self.n_free = len(table.atoms), int(np.count_nonzero(table.role == -1))
+        self._role, self._water_atoms = device.to_device(table.role), device.to_device(table.atoms)
+        self._geometry = device.to_device(table.geometry)
+        self._mass_of = device.to_device(constants.mass, np.float64)
+        self._step = device.to_device(constants.step())
+        self._thermostat = device.to_device(constants.thermostat())
+        self._waters = device.empty((max(self.n_waters, 1), 4), np.int32)
+        self._free = device.empty(max(self.n_free, 1), np.int32)
+        self._counts = device.zeros(2, np.int32)
+        self._blocks = _BLOCKS_PER_MULTIPROCESSOR * device.n_multiprocessors
+        self._partial = device.empty((self._blocks, 4), self._sum_type)
+        start = np.zeros(1, CONTROL)
+        start["error"], start["scale"] = NO_ERROR, 1.0
+        self._control = device.to_device(start.view(np.int64))
+        padded = np.zeros((len(velocities), 4), np.float32)
+        padded[:, :3] = velocities
+        self.velocities = device.to_device(padded)
+        self._capacity = 0
+        self._bound: dict[tuple[Any, ...], Callable[[], None]] = {}
+
+    # ---- at a search --------------------------------------------------------------------------------------------
+
+    def settle_in(self, slots: Slots, forces: Any) -> None:
+        """Follow the atoms into their new slots.
+
+        Parameters
+        ----------
+        slots : Slots
+            As the search left them; ``slots.source`` refers to the rows that `velocities` has.
+        forces : (capacity, 4) float32 or int64, device
+            What `move` reads from now on.
+        """
+        device = self.device
+        with device.current():
+            old = self.velocities.copy()
+        if slots.capacity != self._capacity:
+            self._capacity = slots.capacity
+            self.velocities = device.empty((slots.capacity, 4), np.float32)
+            self._mass = device.empty(slots.capacity, np.float64)
+        self._slots, self._forces = slots, forces
+        self._bound.clear()
+        n, blocks = np.int32(slots.capacity), -(-slots.capacity // _SLOT_THREADS)
+        kernel = device.kernel(slots_program(), "reorder")
+        kernel(
+            blocks, _SLOT_THREADS, slots.gid, slots.source, n, old, self._mass_of, self.velocities, self._mass
+        )
+        device.clear(self._counts)
+        kernel = device.kernel(slots_program(), "list_groups")
+        kernel(
+            blocks, _SLOT_THREADS, slots.gid, n, self._role, self._water_atoms, slots.slot_of_gid,
+            self._waters, self._free, self._counts,
+        )  # fmt: skip
+
+    def set_first_step(self, step: int) -> None:
+        """The step that has offset 0 from now on; does not wait."""
+        with self.device.current():
+            self._control[0] = step
+
+    def read(self) -> np.void:
+        """The record `CONTROL`; waits for the device."""
+        record: np.void = self.device.to_host(self._control).view(CONTROL)[0]
+        return record
+
+    # ---- in a step ----------------------------------------------------------------------------------------------
+
+    def sum_kinetic(self, offset: int, thermostat: bool, remove_com: bool) -> None:
+        """Kinetic energy before the move, and from it what a coupled `move` does to the old velocities."""
+        self._launch(self._bind_kinetic, offset, False, thermostat, remove_com)
+
+    def sum_kinetic_after(self) -> None:
+        """Kinetic energy after the move."""
+        self._launch(self._bind_kinetic, 0, True, False, False)
+
+    def move(self, offset: int, coupled: bool, virial: Any = None) -> None:
+        """Kick, drift and constrain all atoms.
+
+        Parameters
+        ----------
+        offset : int, of the step
+        coupled : bool
+            Apply what the last `sum_kinetic` left.
+        virial : (9,) float64 or int64, device, optional
+            OUTPUT, added to: of the constraint forces, kJ/mol or its fixed point.
+        """
+        self._virial = virial
+        self._launch(self._bind_move, offset, coupled, virial is not None)
+
+    def _launch(self, bind: Callable[..., Callable[[], None]], *arguments: Any) -> None:
+        """Launch, prepared once for each set of arguments."""
+        key = (bind.__name__, *arguments)
+        launch = self._bound.get(key)
+        if launch is None:
+            launch = self._bound[key] = bind(*arguments)
+        launch()
+
+    def _bind_kinetic(
+        self, offset: int, after: bool, thermostat: bool, remove_com: bool
+    ) -> Callable[[], None]:
+        kernel = self.device.kernel(kinetic_program(self.fixed), "kinetic")
+        blocks = min(self._blocks, -(-self._capacity // SUM_THREADS))
+        flags = [np.int32(flag) for flag in (offset, after, thermostat, remove_com)]
+        return kernel.bind(
+            blocks, SUM_THREADS, self.velocities, self._mass, np.int32(self._capacity), self._partial,
+            self._control, self._thermostat, *flags,
+        )  # fmt: skip
+
+    def _bind_move(self, offset: int, coupled: bool, energies: bool) -> Callable[[], None]:
+        kernel = self.device.kernel(leapfrog_program(self.fixed, energies), "leapfrog")
+        blocks = -(-(self.n_waters + self.n_free) // MOVE_THREADS)
+        return kernel.bind(
+            blocks, MOVE_THREADS, self._slots.x, self.velocities, self._forces, self._waters,
+            np.int32(self.n_waters), self._geometry, self._free, np.int32(self.n_free), self._mass,
+            self._slots.gid, self._step, self._control, np.int32(offset), np.int32(coupled), self._virial,
+        )  # fmt: skip
