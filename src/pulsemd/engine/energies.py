@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +20,22 @@ MOMENTUM_SCALE = 2.0**32
 """Fixed point of momenta in reproducible mode, units per amu nm/ps."""
 
 N_PAIR_SUMS = 11
-"""lj, coulomb, and the nine elements of the pair virial."""
+"""lj, coulomb, and the nine elements of the virial of all forces but constraints: what the pair kernels add to."""
+
+BONDED = (
+    "bond", "angle", "urey_bradley", "proper", "ryckaert_bellemans", "improper", "cmap", "lj14", "coulomb14",
+    "position_restraint",
+)  # fmt: skip
+"""Energies of listed terms, in the order of the sums after the first eleven."""
+
+SLOTS = {"lj": 0, "coulomb": 1} | {name: N_PAIR_SUMS + k for k, name in enumerate(BONDED)}
+"""Where each energy is in the sums."""
+
+VIRIAL = 2
+"""Where the nine elements of the virial begin in the sums."""
+
+N_SUMS = N_PAIR_SUMS + len(BONDED)
+"""Energies and virial of a step; the nine elements of the constraint virial follow in what is summed over ranks."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +46,22 @@ class Kinetic:
     momentum: NDArray[np.float64]
 
 
+RUN_NAMES = (
+    "potential", "kinetic", "total", "conserved", "temperature", "pressure", "volume", "density",
+)  # fmt: skip
+"""What a record holds after the energies of the terms."""
+
+
+def energy_names(kinds: Iterable[str]) -> tuple[str, ...]:
+    """Energies of a system with these kinds of bonded terms, in the order of the file formats."""
+    has = {"periodic_improper": "improper"}
+    present = {has.get(kind, kind) for kind in kinds} | ({"coulomb14"} if "lj14" in kinds else set())
+    return (*(name for name in BONDED if name in present), "lj", "coulomb")
+
+
 def energy_record(
     sums: NDArray[np.float64],
+    names: tuple[str, ...],
     kinetic: float,
     thermostat_work: float,
     n_dof: int,
@@ -42,8 +72,10 @@ def energy_record(
 
     Parameters
     ----------
-    sums : (20,) float64
-        lj, coulomb [kJ/mol], then the virials of pairs and of constraints, sum of r (x) f, (9,) each.
+    sums : (N_SUMS + 9,) float64, kJ/mol
+        Energies and virial by `SLOTS` and `VIRIAL`, then the virial of constraints; virials are sums of r (x) f.
+    names : tuple of str
+        The energies the system has, see `energy_names`.
     kinetic : float, mean of the two half steps, kJ/mol
     thermostat_work : float, kJ/mol given by the thermostat so far
     volume : float, nm^3; total_mass : float, amu
@@ -52,11 +84,10 @@ def energy_record(
     -----
     Pressure is (2 E_kin + tr sum r (x) f) / 3V.
     """
-    potential = float(sums[0] + sums[1])
-    trace = float(sums[2] + sums[6] + sums[10] + sums[11] + sums[15] + sums[19])
-    return {
-        "lj": float(sums[0]),
-        "coulomb": float(sums[1]),
+    terms = {name: float(sums[SLOTS[name]]) for name in names}
+    potential = sum(terms.values())
+    trace = float(sums[VIRIAL : VIRIAL + 9 : 4].sum() + sums[N_SUMS : N_SUMS + 9 : 4].sum())
+    return terms | {
         "potential": potential,
         "kinetic": kinetic,
         "total": potential + kinetic,

@@ -10,20 +10,30 @@ from numpy.typing import NDArray
 from pulsemd.base.errors import DomainError, UnstableError
 from pulsemd.base.units import BOLTZMANN
 from pulsemd.domain.atoms import LocalAtoms, UpdateGroups, select_owned
-from pulsemd.domain.grid import Grid
-from pulsemd.domain.lattice import LATTICE
+from pulsemd.domain.grid import choose_grid
 from pulsemd.domain.migrate import migrate
-from pulsemd.domain.ownership import assign_terms, check_terms
 from pulsemd.domain.plan import LocalDomain, build_halo
 from pulsemd.engine.coupling import degrees_of_freedom, v_rescale_factor
-from pulsemd.engine.energies import ENERGY_SCALE, FORCE_SCALE, MOMENTUM_SCALE, N_PAIR_SUMS, Kinetic
-from pulsemd.engine.local import exclusion_pairs, local_exclusions
+from pulsemd.engine.energies import (
+    ENERGY_SCALE,
+    FORCE_SCALE,
+    MOMENTUM_SCALE,
+    N_PAIR_SUMS,
+    N_SUMS,
+    SLOTS,
+    VIRIAL,
+    Kinetic,
+)
+from pulsemd.engine.local import local_exclusions
+from pulsemd.engine.movers import Movers
 from pulsemd.engine.options import RunOptions
-from pulsemd.engine.system import System, water_kinds
+from pulsemd.engine.system import System, group_reach
+from pulsemd.engine.terms import EXCLUSION, TermOwnership
 from pulsemd.halo import Channel, Transport
+from pulsemd.kernels.bonded.launch import BondedForces
 from pulsemd.kernels.nonbonded.exclusions import count_within, exclusion_forces, self_energy
 from pulsemd.kernels.nonbonded.launch import PairForces
-from pulsemd.kernels.update.leapfrog import kinetic_sums, leapfrog_free, leapfrog_settle, new_scratch
+from pulsemd.kernels.update.leapfrog import kinetic_sums
 from pulsemd.schedule.phase import Phase, PhaseTimer
 
 GROWTH = 1.2
@@ -49,22 +59,19 @@ class Rank:
     system : System
         The same on every rank.
     options : RunOptions
-    grid : Grid
     r_list : float, nm
 
     Attributes
     ----------
+    grid : Grid
     domain : LocalDomain
         Rows and plan of the current list lifetime.
     positions, forces : Channel-backed arrays (capacity, 3)
     velocities : (n_owned, 3) float32
     """
 
-    def __init__(
-        self, transport: Transport, system: System, options: RunOptions, grid: Grid, r_list: float
-    ) -> None:
-        self.transport, self.system, self.options = transport, system, options
-        self.grid, self.r_list = grid, r_list
+    def __init__(self, transport: Transport, system: System, options: RunOptions, r_list: float) -> None:
+        self.transport, self.system, self.options, self.r_list = transport, system, options, r_list
         self.reproducible = options.precision == "reproducible"
         self.flags = StepFlags()
         self.thermostat_work = 0.0
@@ -72,25 +79,36 @@ class Rank:
         self._force_type = np.int64 if self.reproducible else np.float32
         self._sum_type = np.int64 if self.reproducible else np.float64
         self._f_scale = 1.0 / FORCE_SCALE if self.reproducible else 1.0
-        self._inverse_box = np.linalg.inv(system.box) * LATTICE
         topology, settings = system.topology, system.settings
         self.n_dof = degrees_of_freedom(topology, settings)
         self.total_mass = float(topology.mass.sum())
-        self._water_kinds = water_kinds(topology)
-        self._exclusions = exclusion_pairs(topology.exclusion_offset, topology.exclusion_atoms)
+        self._movers = Movers(topology, system.box)
+        self._terms = TermOwnership(system)
+        extent = self._terms.start_extent(system)
+        halo_width = max(r_list + 2.0 * group_reach(system), extent)
+        self.grid = choose_grid(transport.size, system.box, halo_width, options.grid)
         self._groups = UpdateGroups(topology.group_offset, topology.group_atoms)
         self._pair_forces = PairForces(system.table, settings, options.precision)
-        self._scratch = new_scratch()
-        self._pair_sums = np.zeros(N_PAIR_SUMS, self._sum_type)
+        self._bonded = BondedForces(
+            topology.terms,
+            topology.charge,
+            self._pair_forces.constants.coulomb_factor,
+            SLOTS,
+            VIRIAL,
+            FORCE_SCALE if self.reproducible else 0.0,
+            system.reference,
+        )
+        self._sums = np.zeros(N_SUMS, self._sum_type)
         self._constraint_virial = np.zeros(9, self._sum_type)
         self._kinetic_sums = np.zeros(4, self._sum_type)
         self._kinetic = transport.reduce(4, self._sum_type)
-        self._energies = transport.reduce(N_PAIR_SUMS + 9, self._sum_type)
+        self._energies = transport.reduce(N_SUMS + 9, self._sum_type)
         self._kinetic_before = Kinetic(0.0, np.zeros(3))
-        self.sums: NDArray[np.float64] = np.zeros(N_PAIR_SUMS + 9)
+        self.sums: NDArray[np.float64] = np.zeros(N_SUMS + 9)
         self.kinetic = 0.0
         self.capacity = 0
-        self._settle_in(select_owned(grid, transport.rank, self._groups, system.x, system.v))
+        atoms = select_owned(self.grid, transport.rank, self._groups, system.x, system.v)
+        self._settle_in(atoms, extent)
 
     # ---- search -------------------------------------------------------------------------------------------------
 
@@ -102,11 +120,14 @@ class Rank:
         DomainError
             If the counts of excluded pairs, summed over ranks, differ from the topology.
         """
-        n = self.domain.n_owned
+        n, extent = self.domain.n_owned, 0.0
+        if self._terms.span_groups:
+            self.channel_x.forward()
+            extent = self._terms.extent(self.domain, self.x[: self.domain.n_local], self.system.box)
         atoms = LocalAtoms(self.domain.gid[:n], self.x[:n], self.velocities)
-        self._settle_in(migrate(self.transport, self.grid, self._groups, atoms))
+        self._settle_in(migrate(self.transport, self.grid, self._groups, atoms), extent)
 
-    def _settle_in(self, atoms: LocalAtoms) -> None:
+    def _settle_in(self, atoms: LocalAtoms, extent: float) -> None:
         self.domain = build_halo(
             self.transport,
             self.grid,
@@ -114,10 +135,11 @@ class Rank:
             atoms,
             self.system.box,
             self.r_list,
-            kind=self.options.plan_kind,
+            extent,
+            self.options.plan_kind,
         )
         self._bind(self.domain)
-        self._localize(self.domain)
+        self._movers.bind(self.domain.gid, self.domain.local_row, self.domain.n_owned)
         self.channel_x.forward()
         self._search_pairs(self.domain)
         self.n_searches += 1
@@ -136,20 +158,6 @@ class Rank:
             self.channel_f.rebind(domain.plan)
         self.x[: domain.n_owned] = domain.atoms.x
         self.velocities = domain.atoms.v
-
-    def _localize(self, domain: LocalDomain) -> None:
-        """Local rows of the topology: masses, waters, free atoms, exclusions."""
-        topology, gid = self.system.topology, domain.gid
-        self._mass = topology.mass[gid]
-        self._waters = []
-        free = np.ones(domain.n_owned, bool)
-        for waters, geometry in self._water_kinds:
-            first = domain.local_row[waters[:, 0]]
-            rows = domain.local_row[waters[(first >= 0) & (first < domain.n_owned)]]
-            rows = np.ascontiguousarray(rows[np.argsort(rows[:, 0])])
-            free[rows.ravel()] = False
-            self._waters.append((rows, geometry))
-        self._free = np.flatnonzero(free).astype(np.int32)
 
     def _search_pairs(self, domain: LocalDomain) -> None:
         topology, gid = self.system.topology, domain.gid
@@ -170,10 +178,12 @@ class Rank:
             [n > 1 for n in self.grid.shape],
             self.r_list,
         )
-        mine, self.excluded = assign_terms(
-            self._exclusions, domain.local_row, domain.leader_x, domain.home, self.grid.split_dims
-        )
-        check_terms(self.transport, {"exclusion": (self._exclusions, mine)}, topology.describe_atom)
+        self._terms.assign(self.transport, self.grid, domain)
+        for kind, (mine, term_rows) in self._terms.mine.items():
+            if kind == EXCLUSION:
+                self.excluded = term_rows
+            else:
+                self._bonded.bind(kind, mine, term_rows)
         self._verify_masks(counts.excluded, x)
 
     def _verify_masks(self, masked: int, x: NDArray[np.int32]) -> None:
@@ -191,7 +201,7 @@ class Rank:
     def begin_step(self, flags: StepFlags) -> None:
         """Set what this step does; clears the sums of energy steps."""
         self.flags = flags
-        self._pair_sums[:] = 0
+        self._sums[:] = 0
         self._constraint_virial[:] = 0
 
     def phases(self) -> tuple[Phase, ...]:
@@ -213,13 +223,15 @@ class Rank:
         """Clear the forces and add the pairs of two owned rows."""
         n = self.domain.n_local
         self.f[:n] = 0
-        self._pair_forces.local(self.x[:n], self.f[:n], self._sums_wanted())
+        self._pair_forces.local(self.x[:n], self.f[:n], self._pair_sums())
 
     def nonlocal_forces(self) -> None:
-        """Add the pairs with a ghost row, and the corrections of excluded pairs."""
+        """Add the pairs with a ghost row, the corrections of excluded pairs, and the bonded terms."""
         n = self.domain.n_local
-        self._pair_forces.nonlocal_(self.x[:n], self.f[:n], self._sums_wanted())
+        self._pair_forces.nonlocal_(self.x[:n], self.f[:n], self._pair_sums())
         self._correct_exclusions(n)
+        sums = self._sums if self.flags.energies else None
+        self._bonded.add(self.x[:n], self.system.box, self.f[:n], sums)
         self.channel_x.release()
 
     def _correct_exclusions(self, n: int) -> None:
@@ -230,14 +242,14 @@ class Rank:
             self.system.box,
             self._pair_forces.constants,
             self.f[:n],
-            self._sums_wanted(),
+            self._pair_sums(),
         )
         if self.flags.energies:
             owned = self.system.topology.charge[self.domain.gid[: self.domain.n_owned]]
-            self_energy(owned, self._pair_forces.constants, self._pair_sums)
+            self_energy(owned, self._pair_forces.constants, self._sums[:N_PAIR_SUMS])
 
-    def _sums_wanted(self) -> NDArray[np.float64] | NDArray[np.int64] | None:
-        return self._pair_sums if self.flags.energies else None
+    def _pair_sums(self) -> NDArray[np.float64] | NDArray[np.int64] | None:
+        return self._sums[:N_PAIR_SUMS] if self.flags.energies else None
 
     def update(self) -> None:
         """Thermostat, kick, drift, constraints; on energy steps also the global sums."""
@@ -266,16 +278,17 @@ class Rank:
         )
 
     def _move(self, scale: float, com: NDArray[np.float64]) -> None:
-        x, v, f, dt = self.x, self.velocities, self.f, self.system.settings.dt
-        virial = self._constraint_virial if self.flags.energies else self._constraint_virial[:0]
-        virial_scale = ENERGY_SCALE if self.reproducible else 0.0
-        bad = leapfrog_free(x, v, f, self._f_scale, self._free, self._mass, self._inverse_box, dt, scale, com)
-        for rows, geometry in self._waters:
-            row = leapfrog_settle(
-                x, v, f, self._f_scale, rows, geometry, self.system.box, self._inverse_box, dt, scale, com,
-                virial, virial_scale, self._scratch,
-            )  # fmt: skip
-            bad = row if bad < 0 else bad
+        bad = self._movers.advance(
+            self.x,
+            self.velocities,
+            self.f,
+            self._f_scale,
+            self.system.settings.dt,
+            scale,
+            com,
+            self._constraint_virial if self.flags.energies else None,
+            ENERGY_SCALE if self.reproducible else 0.0,
+        )
         if bad >= 0:
             atom = self.system.topology.describe_atom(int(self.domain.gid[bad]))
             raise UnstableError(
@@ -285,7 +298,7 @@ class Rank:
 
     def _sum_kinetic(self) -> Kinetic:
         n = self.domain.n_owned
-        kinetic_sums(self.velocities, self._mass, n, self.reproducible, self._kinetic_sums)
+        kinetic_sums(self.velocities, self._movers.mass, n, self.reproducible, self._kinetic_sums)
         total = self._kinetic.sum(self._kinetic_sums)
         if self.reproducible:
             return Kinetic(float(total[0]) / ENERGY_SCALE, total[1:] / MOMENTUM_SCALE)
@@ -293,12 +306,22 @@ class Rank:
 
     def _sum_energies(self) -> NDArray[np.float64]:
         """Energies and virials of all ranks, kJ/mol."""
-        self._pair_forces.check()
-        mine = np.concatenate([self._pair_sums, self._constraint_virial])
+        self.check()
+        mine = np.concatenate([self._sums, self._constraint_virial])
         total = self._energies.sum(mine).astype(np.float64)
         if self.reproducible:
             total /= ENERGY_SCALE
         return total
+
+    def check(self) -> None:
+        """Raise UnstableError if a force was out of range since the last check."""
+        self._pair_forces.check()
+        row = self._bonded.bad_row()
+        if row >= 0:
+            atom = self.system.topology.describe_atom(int(self.domain.gid[row]))
+            raise UnstableError(
+                f"step {self.flags.step}: a bonded force on {atom} is not a number or out of range"
+            )
 
     def evaluate(self, step: int, timer: PhaseTimer) -> None:
         """Energies of the current positions without moving: a whole step that is then taken back."""

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from pulsemd.base.errors import InputError
 from pulsemd.base.units import BOLTZMANN
-from pulsemd.engine.system import System, water_kinds
+from pulsemd.engine.movers import water_kinds
+from pulsemd.engine.system import System
 from pulsemd.engine.verlet_buffer import AtomKinds, ListConditions, list_cutoff, rigid_water_masses
 from pulsemd.kernels.nonbonded.settings import pair_constants
 

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pulsemd.domain.grid import choose_grid
-from pulsemd.domain.lattice import LATTICE, check_cutoff
-from pulsemd.engine.energies import energy_record
+from pulsemd.domain.lattice import check_cutoff
+from pulsemd.engine.energies import energy_names, energy_record
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.rank import Rank, StepFlags
 from pulsemd.engine.setup import choose_list_cutoff
@@ -89,10 +88,8 @@ class Simulation:
         self.step = system.step
         self.r_list = choose_list_cutoff(system)
         check_cutoff(self.r_list, system.box)
-        self.grid = choose_grid(
-            transport.size, system.box, self.r_list + 2.0 * group_reach(system), options.grid
-        )
-        self.rank = Rank(transport, system, options, self.grid, self.r_list)
+        self.rank = Rank(transport, system, options, self.r_list)
+        self.grid = self.rank.grid
         self._phases = self.rank.phases()
         self._searched = self.step
 
@@ -146,6 +143,7 @@ class Simulation:
         rank = self.rank
         return energy_record(
             rank.sums,
+            energy_names(self.system.topology.terms),
             rank.kinetic,
             rank.thermostat_work,
             rank.n_dof,
@@ -204,9 +202,3 @@ class Simulation:
             for reporter in reporters:
                 if reporter.energies is not None:
                     reporter.energies(self.step, self.time, record)
-
-
-def group_reach(system: System) -> float:
-    """Largest distance of an atom from the leader of its update group, nm."""
-    offset = (system.x - system.x[system.topology.leader]).astype(np.float64) / LATTICE @ system.box
-    return float(np.sqrt((offset * offset).sum(1).max(initial=0.0)))

@@ -17,10 +17,9 @@ from pulsemd.domain.lattice import (
     unimodular_inverse,
 )
 from pulsemd.engine.coupling import maxwell_velocities
+from pulsemd.engine.movers import Movers
 from pulsemd.forcefield.nonbonded import LennardJonesTable
 from pulsemd.forcefield.settings import RunSettings
-from pulsemd.kernels.constraints.settle import settle_geometry
-from pulsemd.kernels.update.leapfrog import leapfrog_settle, new_scratch
 from pulsemd.topology.records import Topology
 
 
@@ -39,6 +38,8 @@ class System:
     x : (n, 3) int32, lattice units of `box`
     v : (n, 3) float32, nm/ps, Cartesian
     step : int, time step of x; v belongs to half a step before
+    reference : (n, 3) int32 or None, lattice units
+        Reference positions of position restraints.
     """
 
     topology: Topology
@@ -50,6 +51,7 @@ class System:
     x: NDArray[np.int32]
     v: NDArray[np.float32]
     step: int
+    reference: NDArray[np.int32] | None = None
 
     @property
     def volume(self) -> float:
@@ -76,18 +78,20 @@ def prepare_system(
     positions: NDArray[np.float64],
     velocities: NDArray[np.float32] | None,
     box: NDArray[np.float64],
+    reference: NDArray[np.float64] | None = None,
 ) -> System:
     """Put a configuration as read from files on the lattice, with velocities as the settings ask.
 
-    Positions in nm (n, 3), velocities in nm/ps (n, 3) or None, box (3, 3) in nm. Starts that are not continuations get
-    their rigid waters made exact, positions and velocities, as gmx does.
+    Positions in nm (n, 3), velocities in nm/ps (n, 3) or None, box (3, 3) in nm; `reference` (n, 3) in nm holds the
+    reference positions of restraints, absolute in the same frame. Starts that are not continuations get
+    their constraints made exact, positions and velocities, as gmx does.
 
     Raises
     ------
     DomainError
         If the box is singular or too large.
     InputError
-        If a position is not finite or a water cannot be made rigid.
+        If a position is not finite or constraints cannot be met.
     """
     reduced, frame = reduce_box(box)
     x = lattice_transform(to_lattice(positions, box), frame)
@@ -97,75 +101,35 @@ def prepare_system(
         v = np.zeros((topology.n_atoms, 3), np.float32)
     else:
         v = np.where(topology.mass[:, None] > 0, velocities, 0).astype(np.float32)
-    system = System(topology, table, settings, box, reduced, frame, x, v, settings.init_step)
+    restrained = None if reference is None else lattice_transform(to_lattice(reference, box), frame)
+    system = System(topology, table, settings, box, reduced, frame, x, v, settings.init_step, restrained)
     return system if settings.continuation else constrain_start(system)
 
 
-def water_kinds(topology: Topology) -> list[tuple[NDArray[np.int32], NDArray[np.float64]]]:
-    """Rigid waters by kind: ((m, 3) int32 global ids of O, H, H, and their `settle_geometry`).
-
-    Raises
-    ------
-    InputError
-        If the two hydrogens of a water differ in mass, or its lengths or masses are impossible.
-    """
-    if len(topology.settle_atoms) == 0:
-        return []
-    mass = topology.mass[topology.settle_atoms]
-    unequal = np.flatnonzero(mass[:, 1] != mass[:, 2])
-    if len(unequal):
-        atom = topology.describe_atom(int(topology.settle_atoms[unequal[0], 1]))
-        raise InputError(
-            f"settles: the hydrogens of the water with {atom} differ in mass; SETTLE needs them equal"
-        )
-    parameters = np.column_stack([mass[:, :2], topology.settle_parameters])
-    unique, kind = np.unique(parameters, axis=0, return_inverse=True)
-    kinds = []
-    for k, row in enumerate(unique):
-        waters = topology.settle_atoms[kind.ravel() == k]
-        try:
-            kinds.append((waters, settle_geometry(*(float(value) for value in row))))
-        except ValueError as error:
-            atom = topology.describe_atom(int(waters[0, 0]))
-            raise InputError(f"settles of the water with {atom}: {error}") from error
-    return kinds
-
-
 def constrain_start(system: System) -> System:
-    """Make rigid waters exact: positions about where they are, velocities half a step back.
+    """Make constraints exact: positions about where they are, velocities half a step back.
 
     A step of length -dt from the constrained positions gives v(-dt/2) = (x(0) - x(-dt)) / dt with both ends on the
     constraint surface.
     """
     x, v = system.x.copy(), system.v.copy()
-    inverse = np.linalg.inv(system.box) * LATTICE
-    none, zero, scratch = np.zeros(0), np.zeros(3), new_scratch()
+    topology = system.topology
+    rows = np.arange(topology.n_atoms, dtype=np.int32)
+    movers = Movers(topology, system.box)
+    movers.bind(rows, rows, topology.n_atoms)
     f = np.zeros(x.shape, np.float32)
-    for waters, geometry in water_kinds(system.topology):
-        still = np.zeros_like(v)
-        bad = leapfrog_settle(
-            x, still, f, 1.0, waters, geometry, system.box, inverse, 1.0, 1.0, zero, none, 0.0, scratch
+    bad = movers.advance(x, np.zeros_like(v), f, 1.0, dt=1.0)
+    if bad < 0:
+        bad = movers.advance(x.copy(), v, f, 1.0, -system.settings.dt)
+    if bad >= 0:
+        raise InputError(
+            f"{topology.describe_atom(bad)} cannot be given its constrained distances: its atoms are too far from "
+            "them or a velocity is too large; check the coordinates"
         )
-        if bad < 0:
-            bad = leapfrog_settle(
-                x.copy(),
-                v,
-                f,
-                1.0,
-                waters,
-                geometry,
-                system.box,
-                inverse,
-                -system.settings.dt,
-                1.0,
-                zero,
-                none,
-                0.0,
-                scratch,
-            )
-        if bad >= 0:
-            raise InputError(
-                f"the rigid water with {system.topology.describe_atom(bad)} cannot be given its shape: "
-                "its atoms are too far from it or its velocity is too large; check the coordinates"
-            )
     return replace(system, x=x, v=v)
+
+
+def group_reach(system: System) -> float:
+    """Largest distance of an atom from the leader of its update group at the start, nm."""
+    offset = (system.x - system.x[system.topology.leader]).astype(np.float64) / LATTICE @ system.box
+    return float(np.sqrt((offset * offset).sum(1).max(initial=0.0)))

@@ -119,7 +119,7 @@ def _kernel_parameters(
     """Index of each term and the table it points to, in the units of the kernels."""
     if kind == "cmap":
         grids = terms.parameters
-        n = int(round(np.sqrt(grids.shape[1])))
+        n = round(float(np.sqrt(grids.shape[1])))
         return terms.index, np.stack([cmap_coefficients(grid.reshape(n, n)) for grid in grids])
     if kind == "lj14":
         qq = coulomb_factor * terms.parameters[terms.index, 2]

@@ -1,0 +1,214 @@
+"""The atoms of a rank by how they move: free, rigid waters, groups with constraints."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from pulsemd.base.errors import InputError
+from pulsemd.domain.lattice import LATTICE
+from pulsemd.kernels.constraints.settle import settle_geometry
+from pulsemd.kernels.constraints.shake import leapfrog_shake
+from pulsemd.kernels.update.leapfrog import leapfrog_free, leapfrog_settle, new_scratch
+from pulsemd.topology.records import Topology
+
+Int32 = NDArray[np.int32]
+Float64 = NDArray[np.float64]
+
+
+def water_kinds(topology: Topology) -> list[tuple[Int32, Float64]]:
+    """Rigid waters by kind: ((m, 3) int32 global ids of O, H, H, and their `settle_geometry`).
+
+    Raises
+    ------
+    InputError
+        If the two hydrogens of a water differ in mass, or its lengths or masses are impossible.
+    """
+    if len(topology.settle_atoms) == 0:
+        return []
+    mass = topology.mass[topology.settle_atoms]
+    unequal = np.flatnonzero(mass[:, 1] != mass[:, 2])
+    if len(unequal):
+        atom = topology.describe_atom(int(topology.settle_atoms[unequal[0], 1]))
+        raise InputError(
+            f"settles: the hydrogens of the water with {atom} differ in mass; SETTLE needs them equal"
+        )
+    parameters = np.column_stack([mass[:, :2], topology.settle_parameters])
+    unique, kind = np.unique(parameters, axis=0, return_inverse=True)
+    kinds = []
+    for k, row in enumerate(unique):
+        waters = topology.settle_atoms[kind.ravel() == k]
+        try:
+            kinds.append((waters, settle_geometry(*(float(value) for value in row))))
+        except ValueError as error:
+            atom = topology.describe_atom(int(waters[0, 0]))
+            raise InputError(f"settles of the water with {atom}: {error}") from error
+    return kinds
+
+
+class Movers:
+    """Integrates the owned atoms of a rank, each in its way.
+
+    Parameters
+    ----------
+    topology : Topology
+    box : (3, 3) float64, nm
+
+    Raises
+    ------
+    InputError
+        If waters or constraints are impossible.
+    """
+
+    def __init__(self, topology: Topology, box: Float64) -> None:
+        self._box, self._inverse = box, np.linalg.inv(box) * LATTICE
+        self._kinds = water_kinds(topology)
+        self._groups = _ConstrainedGroups(topology)
+        self._mass_of = topology.mass
+        self._scratch = new_scratch()
+        self._no_virial = np.zeros(0)
+
+    def bind(self, gid: Int32, local_row: Int32, n_owned: int) -> None:
+        """Take over the rows of a new list lifetime.
+
+        Parameters
+        ----------
+        gid : (n_local,) int32; local_row : (n_atoms,) int32, -1 for atoms that are not here
+        """
+        self.mass = self._mass_of[gid]
+        free = np.ones(n_owned, bool)
+        self._waters = []
+        for waters, geometry in self._kinds:
+            first = local_row[waters[:, 0]]
+            rows = local_row[waters[(first >= 0) & (first < n_owned)]]
+            rows = np.ascontiguousarray(rows[np.argsort(rows[:, 0])])
+            free[rows.ravel()] = False
+            self._waters.append((rows, geometry))
+        self._local_groups = self._groups.local(local_row, n_owned)
+        free[self._local_groups[1]] = False
+        self._free = np.flatnonzero(free).astype(np.int32)
+
+    def advance(
+        self,
+        x: Int32,
+        v: NDArray[np.float32],
+        f: NDArray[np.float32] | NDArray[np.int64],
+        f_scale: float,
+        dt: float,
+        scale: float = 1.0,
+        com: Float64 | None = None,
+        virial: NDArray[np.float64] | NDArray[np.int64] | None = None,
+        virial_scale: float = 0.0,
+    ) -> int:
+        """One leap-frog step of all owned atoms; arguments and result as `leapfrog_settle`."""
+        com = np.zeros(3) if com is None else com
+        virial = self._no_virial if virial is None else virial
+        box, inverse = self._box, self._inverse
+        bad = leapfrog_free(x, v, f, f_scale, self._free, self.mass, inverse, dt, scale, com)
+        for rows, geometry in self._waters:
+            row = leapfrog_settle(
+                x,
+                v,
+                f,
+                f_scale,
+                rows,
+                geometry,
+                box,
+                inverse,
+                dt,
+                scale,
+                com,
+                virial,
+                virial_scale,
+                self._scratch,
+            )
+            bad = row if bad < 0 else bad
+        if len(self._local_groups[0]) > 1:
+            row = leapfrog_shake(
+                x,
+                v,
+                f,
+                f_scale,
+                *self._local_groups,
+                self.mass,
+                box,
+                inverse,
+                dt,
+                scale,
+                com,
+                virial,
+                virial_scale,
+            )
+            bad = row if bad < 0 else bad
+        return int(bad)
+
+
+class _ConstrainedGroups:
+    """Update groups held together by constraints, as compressed rows over global ids."""
+
+    def __init__(self, topology: Topology) -> None:
+        terms = topology.terms.get("constraint")
+        self.offset, self.atoms = np.zeros(1, np.int64), np.zeros(0, np.int32)
+        self.pair_offset = np.zeros(1, np.int64)
+        self.pairs, self.lengths = np.zeros((0, 2), np.int32), np.zeros(0)
+        if terms is None or len(terms) == 0:
+            return
+        _check_masses(topology, terms.atoms)
+        sizes = np.diff(topology.group_offset)
+        group_of, place = np.empty(topology.n_atoms, np.int64), np.empty(topology.n_atoms, np.int32)
+        group_of[topology.group_atoms] = np.repeat(np.arange(len(sizes)), sizes)
+        place[topology.group_atoms] = np.arange(topology.n_atoms) - np.repeat(
+            topology.group_offset[:-1], sizes
+        )
+        group = group_of[terms.atoms[:, 0]]
+        order = np.argsort(group, kind="stable")
+        used, counts = np.unique(group, return_counts=True)
+        self.pair_offset = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self.pairs = place[terms.atoms[order]]
+        self.lengths = terms.parameters[terms.index[order], 0]
+        self.offset = np.concatenate([[0], np.cumsum(sizes[used])]).astype(np.int64)
+        starts = np.repeat(topology.group_offset[:-1][used] - self.offset[:-1], sizes[used])
+        self.atoms = topology.group_atoms[starts + np.arange(self.offset[-1])]
+
+    def local(
+        self, local_row: Int32, n_owned: int
+    ) -> tuple[NDArray[np.int64], Int32, NDArray[np.int64], Int32, Float64]:
+        """Group offsets and rows, constraint offsets, pairs and lengths, of the groups owned here."""
+        return _local_groups(
+            local_row, n_owned, self.offset, self.atoms, self.pair_offset, self.pairs, self.lengths
+        )
+
+
+def _check_masses(topology: Topology, atoms: Int32) -> None:
+    light = np.flatnonzero(topology.mass[atoms.ravel()] <= 0)
+    if len(light):
+        atom = topology.describe_atom(int(atoms.ravel()[light[0]]))
+        raise InputError(f"constraints: {atom} has no mass; constrained atoms need one")
+
+
+@njit(cache=True, nogil=True)
+def _local_groups(local_row, n_owned, offset, atoms, pair_offset, pairs, lengths):  # type: ignore[no-untyped-def]
+    n, rows_count, pair_count = 0, 0, 0
+    for g in range(offset.shape[0] - 1):
+        if 0 <= local_row[atoms[offset[g]]] < n_owned:
+            n += 1
+            rows_count += offset[g + 1] - offset[g]
+            pair_count += pair_offset[g + 1] - pair_offset[g]
+    my_offset, rows = np.zeros(n + 1, np.int64), np.empty(rows_count, np.int32)
+    my_pair_offset, my_pairs = np.zeros(n + 1, np.int64), np.empty((pair_count, 2), np.int32)
+    my_lengths = np.empty(pair_count)
+    n = 0
+    for g in range(offset.shape[0] - 1):
+        if not 0 <= local_row[atoms[offset[g]]] < n_owned:
+            continue
+        row, pair = my_offset[n], my_pair_offset[n]
+        for k in range(offset[g], offset[g + 1]):
+            rows[row] = local_row[atoms[k]]
+            row += 1
+        for c in range(pair_offset[g], pair_offset[g + 1]):
+            my_pairs[pair, 0], my_pairs[pair, 1], my_lengths[pair] = pairs[c, 0], pairs[c, 1], lengths[c]
+            pair += 1
+        n += 1
+        my_offset[n], my_pair_offset[n] = row, pair
+    return my_offset, rows, my_pair_offset, my_pairs, my_lengths
