@@ -13,6 +13,7 @@ import datetime
 import os
 import subprocess
 import time
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,7 +41,8 @@ COLUMNS: Final = [
 COLUMNS += ["system", "n_atoms", "nstlist", "steps", "us_per_step", "us_min", "us_max", "peer", "peer_us"]
 REPEATS: Final = 7
 EXCHANGES: Final = {"mpi": 1000}
-SIGNAL_ROUNDS: Final = 20000
+SIGNAL_REPEATS: Final = 101
+SIGNAL_ROUNDS: Final = 1000
 ROWS: Final = 4096
 WAIT: Final = 10.0
 SPIN: Final = 1_000_000
@@ -99,11 +101,11 @@ def _exchange_times(transport: Transport, rows: int) -> list[float]:
 
 
 def _signal_times(transport: Transport) -> list[float]:
-    """Microseconds one way of a put of 8 bytes and its epoch between two ranks, `REPEATS` times."""
+    """Microseconds one way of a put of 8 bytes and its epoch between two ranks, in short repeats."""
     boxes = transport.symmetric(128).view(np.int64)
     signals = transport.symmetric(128).view(np.int64).reshape(-1)
     times = []
-    for repeat in range(1 + REPEATS):
+    for repeat in range(1 + SIGNAL_REPEATS):
         transport.barrier()
         start = time.perf_counter()
         wrong = ping_pong(
@@ -124,6 +126,7 @@ def device() -> str:
     )
 
 
+@cache
 def commit() -> str:
     """Short commit of the tree, or PULSEMD_COMMIT."""
     done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
