@@ -48,6 +48,14 @@ def test_list_that_outgrows_its_first_room_holds_every_pair(box):
     assert pairs.counts.pairs == count_pairs(rows.x, box, 0.99)
 
 
+def test_tall_columns_give_every_pair():
+    rows, box = gas(2000, 5), np.diag([2.0, 2.1, 40.0])
+    pairs = build_pair_list(rows, box, 0.99, ONE_RANK, False, None)
+    assert np.diff(pairs.local.entries[:, 0]).min() > 0
+    assert pairs.counts.clusters > 20 * 8
+    assert pairs.counts.pairs == count_pairs(rows.x, box, 0.99)
+
+
 def test_exact_list_names_every_pair_within_the_radius_once():
     rows = gas(300)
     pairs = build_pair_list(rows, TRICLINIC, 0.9, ONE_RANK, True, None)

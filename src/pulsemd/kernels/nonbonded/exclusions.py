@@ -12,7 +12,7 @@ from numba import njit
 
 from pulsemd.kernels.nonbonded.settings import PairConstants
 from pulsemd.kernels.nonbonded.spec import ENERGY_SCALE, FORCE_SCALE
-from pulsemd.kernels.search.search import lattice_scale
+from pulsemd.kernels.search.search import is_orthorhombic, lattice_scale
 from pulsemd.kernels.search.tile_test import within_radius
 
 _COULOMB = 1  # element of the energies
@@ -81,9 +81,7 @@ def count_within(x: np.ndarray, pairs: np.ndarray, box: np.ndarray, radius: floa
     box : (3, 3) float64, nm
     radius : float, nm
     """
-    scale = lattice_scale(box)
-    orthorhombic = bool((box == np.diag(np.diag(box))).all())
-    return _count_within(x, pairs, scale, orthorhombic, np.float32(radius * radius))
+    return _count_within(x, pairs, lattice_scale(box), is_orthorhombic(box), np.float32(radius**2))
 
 
 @njit(cache=True, nogil=True)

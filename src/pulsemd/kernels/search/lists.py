@@ -206,6 +206,10 @@ def _near_clusters(i_cluster, columns, half, places, i_boxes, j_boxes, reach, ca
                 continue
             for image in range(first_image, last_image + 1):
                 bottom, top = low[2] + image * PERIOD, high[2] + image * PERIOD
+                skip = last
+                while skip - j > LANES:  # halve what is left of a long column
+                    middle = (j + skip) // 2
+                    j, skip = (middle, skip) if upper[middle] < bottom else (j, middle)
                 while j < last and upper[j] < bottom:
                     j += 1
                 end = j
