@@ -64,7 +64,7 @@ class Movers:
     def __init__(self, topology: Topology, box: Float64) -> None:
         self._box, self._inverse = box, np.linalg.inv(box) * LATTICE
         self._kinds = water_kinds(topology)
-        self._groups = _ConstrainedGroups(topology)
+        self._groups = ConstrainedGroups(topology)
         self._mass_of = topology.mass
         self._scratch = new_scratch()
         self._no_virial = np.zeros(0)
@@ -144,7 +144,7 @@ class Movers:
         return int(bad)
 
 
-class _ConstrainedGroups:
+class ConstrainedGroups:
     """Update groups held together by constraints, as compressed rows over global ids."""
 
     def __init__(self, topology: Topology) -> None:

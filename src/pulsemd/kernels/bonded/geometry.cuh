@@ -102,10 +102,3 @@ struct Sums {
         of[8] += to_sum(r.z * f.x), of[9] += to_sum(r.z * f.y), of[10] += to_sum(r.z * f.z);
     }
 };
-
-// Add `force` to row i and its negative to row j. In fixed point both get the same integers, so momentum is exact.
-__device__ __forceinline__ void add_pair(Force* f, int i, int j, Vec force) {
-    const Force x = to_force(force.x), y = to_force(force.y), z = to_force(force.z);
-    add_vector(f + 4 * (size_t)i, x, y, z);
-    add_vector(f + 4 * (size_t)j, -x, -y, -z);
-}

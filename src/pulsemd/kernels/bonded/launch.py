@@ -64,7 +64,7 @@ class BondedForces:
         self._atoms = {kind: terms[kind].atoms for kind in terms if kind in KERNELS}
         self._index, self._parameters = {}, {}
         for kind in self._atoms:
-            self._index[kind], self._parameters[kind] = _kernel_parameters(
+            self._index[kind], self._parameters[kind] = kernel_parameters(
                 kind, terms[kind], charge, coulomb_factor
             )
         self._local: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray | None]] = {}
@@ -113,7 +113,7 @@ class BondedForces:
         return row
 
 
-def _kernel_parameters(
+def kernel_parameters(
     kind: str, terms: Terms, charge: np.ndarray, coulomb_factor: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Index of each term and the table it points to, in the units of the kernels."""

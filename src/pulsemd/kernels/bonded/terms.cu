@@ -8,24 +8,50 @@
 #include "../bonded/geometry.cuh"
 
 constexpr double PI = 3.141592653589793;
+constexpr double FORCE_LIMIT = 536870912.0;  // kJ/mol/nm: a quarter of the fixed-point range
+constexpr int MAX_ATOMS = 5;
 
 struct Kind {  // one row for each kind of term; the order of `kind` is that of gpu.py
     int kind, n_terms, first_block, slot;
     const int* atoms;     // (n_terms, atoms of a term), global ids
     const int* index;     // (n_terms,) row of the parameters
     const double* parameters;
-    int n_parameters, unused;
+    const int* reference;  // (n_terms, 3) int32, lattice units, of restraints; else null
+    int n_parameters;      // of a row
+    int n_atoms;           // of a term
+    int n_grid;            // points of a correction map along each angle; else 0
+    int unused;
 };
 
-enum { BOND, ANGLE, UREY_BRADLEY, PROPER, IMPROPER, RYCKAERT_BELLEMANS, PAIR14 };
+enum { BOND, ANGLE, UREY_BRADLEY, PROPER, IMPROPER, RYCKAERT_BELLEMANS, PAIR14, RESTRAINT, CMAP };
 
 struct Atoms {
     const int4* x;
     const double* box;
     Force* f;
+    const int* gid;
+    int* error;  // global id + 1 of an atom whose force is not a number or out of range
 
-    __device__ __forceinline__ Vec between(int i, int j) const {
-        return difference(x[i], x[j], box);
+    __device__ __forceinline__ Vec between(int i, int j) const { return difference(x[i], x[j], box); }
+
+    __device__ __forceinline__ double checked(int i, double force) const {
+        if (fabs(force) < FORCE_LIMIT) return force;
+        atomicMax(error, gid[i] + 1);
+        return 0.0;
+    }
+
+    __device__ __forceinline__ void add(int i, Vec force) const {
+        const Force x = to_force(checked(i, force.x)), y = to_force(checked(i, force.y)),
+                    z = to_force(checked(i, force.z));
+        add_vector(f + 4 * (size_t)i, x, y, z);
+    }
+
+    // In fixed point both atoms get the same integers, so momentum is exact.
+    __device__ __forceinline__ void add_pair(int i, int j, Vec force) const {
+        const Force x = to_force(checked(i, force.x)), y = to_force(checked(i, force.y)),
+                    z = to_force(checked(i, force.z));
+        add_vector(f + 4 * (size_t)i, x, y, z);
+        add_vector(f + 4 * (size_t)j, -x, -y, -z);
     }
 };
 
@@ -34,7 +60,7 @@ __device__ void stretch(const Atoms& a, int i, int j, double r0, double k, Sums&
     const double length = sqrt(dot(r, r));
     const double g = length > 0.0 ? -k * (length - r0) / length : 0.0;
     const Vec force = g * r;
-    add_pair(a.f, i, j, force);
+    a.add_pair(i, j, force);
     sums.energy(0, 0.5 * k * ((length - r0) * (length - r0)));
     sums.virial(r, force);
 }
@@ -51,8 +77,8 @@ __device__ void bend(const Atoms& atoms, int i, int j, int k, double theta0, dou
     const double ab = la * lb, aa = la * la, bb = lb * lb;
     const Vec fi = {g * (b.x / ab - c * a.x / aa), g * (b.y / ab - c * a.y / aa), g * (b.z / ab - c * a.z / aa)};
     const Vec fk = {g * (a.x / ab - c * b.x / bb), g * (a.y / ab - c * b.y / bb), g * (a.z / ab - c * b.z / bb)};
-    add_pair(atoms.f, i, j, fi);
-    add_pair(atoms.f, k, j, fk);
+    atoms.add_pair(i, j, fi);
+    atoms.add_pair(k, j, fk);
     sums.virial(a, fi);
     sums.virial(b, fk);
 }
@@ -79,9 +105,9 @@ __device__ void twist(const Atoms& a, const Dihedral& d, double slope, Sums& sum
     const double u = dot(d.rij, d.rkj) / kk, w = dot(d.rkm, d.rkj) / kk;
     const Vec sv = u * fi - w * fm;
     // force on j: -(f_i - sv), on k: -(f_m + sv); written as pairs so that the four sum to zero exactly
-    add_pair(a.f, d.i, d.j, fi);
-    add_pair(a.f, d.m, d.k, fm);
-    add_pair(a.f, d.j, d.k, sv);
+    a.add_pair(d.i, d.j, fi);
+    a.add_pair(d.m, d.k, fm);
+    a.add_pair(d.j, d.k, sv);
     sums.virial(d.rij, fi);
     sums.virial(-d.rkm, fm);
     sums.virial(-d.rkj, sv);
@@ -116,44 +142,78 @@ __device__ void pair14(const Atoms& a, int i, int j, const double* p, Sums& sums
     const double inverse2 = 1.0 / dot(r, r), inverse6 = inverse2 * inverse2 * inverse2;
     const double coulomb = p[2] * sqrt(inverse2);
     const Vec force = (((12.0 * p[1] * inverse6 - 6.0 * p[0]) * inverse6 + coulomb) * inverse2) * r;
-    add_pair(a.f, i, j, force);
+    a.add_pair(i, j, force);
     sums.energy(0, (p[1] * inverse6 - p[0]) * inverse6);
     sums.energy(1, coulomb);
     sums.virial(r, force);
 }
 
-__device__ void compute(const Kind& kind, int term, const Atoms& a, const int* __restrict__ slot_of, Sums& sums) {
-    const int n_atoms = kind.kind == BOND || kind.kind == PAIR14 ? 2 : kind.kind <= UREY_BRADLEY ? 3 : 4;
-    int slot[4];
-    for (int k = 0; k < 4; k++) slot[k] = k < n_atoms ? slot_of[kind.atoms[n_atoms * term + k]] : 0;
-    const double* p = kind.parameters + kind.n_parameters * kind.index[term];
-    switch (kind.kind) {
-        case BOND: return stretch(a, slot[0], slot[1], p[0], p[1], sums);
-        case PAIR14: return pair14(a, slot[0], slot[1], p, sums);
-        case UREY_BRADLEY:
-            stretch(a, slot[0], slot[2], p[2], p[3], sums);
-            [[fallthrough]];  // its angle is a harmonic one
-        case ANGLE: return bend(a, slot[0], slot[1], slot[2], p[0], p[1], sums);
+// V = 1/2 sum_d k_d (x_d - reference_d)^2 with the nearest image of the reference.
+__device__ void restrain(const Atoms& a, int i, const int* reference, const double* k, Sums& sums) {
+    const Vec r = difference(a.x[i], make_int4(reference[0], reference[1], reference[2], 0), a.box);
+    const Vec force = {-k[0] * r.x, -k[1] * r.y, -k[2] * r.z};
+    a.add(i, force);
+    sums.energy(0, 0.5 * (k[0] * r.x * r.x + k[1] * r.y * r.y + k[2] * r.z * r.z));
+    sums.virial(r, force);
+}
+
+// Bicubic surface over two dihedral angles, see cmap.py; coefficients : (n, n, 4, 4).
+__device__ void correction_map(const Atoms& a, const Dihedral& first, const Dihedral& second, const double* coefficients,
+                               int n, Sums& sums) {
+    const double per_radian = n / (2.0 * PI);
+    double u = (first.phi + PI) * per_radian, w = (second.phi + PI) * per_radian;
+    const int i = (int)floor(u), j = (int)floor(w);
+    u -= i, w -= j;
+    const double* cell = coefficients + 16 * ((i % n) * n + j % n);
+    double energy = 0.0, by_u = 0.0, by_w = 0.0;
+    for (int m = 3; m >= 0; m--) {
+        const double* k = cell + 4 * m;
+        const double row = ((k[3] * w + k[2]) * w + k[1]) * w + k[0];
+        const double row_w = (3.0 * k[3] * w + 2.0 * k[2]) * w + k[1];
+        by_u = by_u * u + energy;
+        energy = energy * u + row;
+        by_w = by_w * u + row_w;
     }
-    const Dihedral d = dihedral(a, slot[0], slot[1], slot[2], slot[3]);
+    sums.energy(0, energy);
+    twist(a, first, by_u * per_radian, sums);
+    twist(a, second, by_w * per_radian, sums);
+}
+
+__device__ void compute(const Kind& kind, int term, const Atoms& a, const int* __restrict__ slot_of, Sums& sums) {
+    int s[MAX_ATOMS];
+    for (int k = 0; k < MAX_ATOMS; k++)
+        s[k] = k < kind.n_atoms ? slot_of[kind.atoms[(size_t)kind.n_atoms * term + k]] : 0;
+    const double* p = kind.parameters + (size_t)kind.n_parameters * kind.index[term];
+    switch (kind.kind) {
+        case BOND: return stretch(a, s[0], s[1], p[0], p[1], sums);
+        case PAIR14: return pair14(a, s[0], s[1], p, sums);
+        case RESTRAINT: return restrain(a, s[0], kind.reference + 3 * term, p, sums);
+        case UREY_BRADLEY:
+            stretch(a, s[0], s[2], p[2], p[3], sums);
+            [[fallthrough]];  // its angle is a harmonic one
+        case ANGLE: return bend(a, s[0], s[1], s[2], p[0], p[1], sums);
+    }
+    const Dihedral d = dihedral(a, s[0], s[1], s[2], s[3]);
     switch (kind.kind) {
         case PROPER: return proper(a, d, p, sums);
         case IMPROPER: return improper(a, d, p, sums);
         case RYCKAERT_BELLEMANS: return ryckaert_bellemans(a, d, p, sums);
+        case CMAP: return correction_map(a, d, dihedral(a, s[1], s[2], s[3], s[4]), p, kind.n_grid, sums);
     }
 }
 
 // x : (n, 4) int32; box : (9,) nm, rows a, b, c; slot_of : (n_atoms,) int32, slot of each global id
 // f : (n, 4), added to; sums : energies and virials, added to with ENERGIES; virial : where the virial starts
 extern "C" __global__ void __launch_bounds__(THREADS)
-    bonded_forces(const int4* __restrict__ x, const double* __restrict__ box, const int* __restrict__ slot_of,
-                  const Kind* __restrict__ kinds, int n_kinds, Force* f, Sum* sums, int virial) {
+    bonded_forces(const int4* __restrict__ x, const double* __restrict__ box, const int* __restrict__ gid,
+                  const int* __restrict__ slot_of, const Kind* __restrict__ kinds, int n_kinds, Force* f, Sum* sums,
+                  int virial, int* error) {
     int k = 0;
     while (k + 1 < n_kinds && kinds[k + 1].first_block <= blockIdx.x) k++;
     const Kind kind = kinds[k];
     const int term = (blockIdx.x - kind.first_block) * THREADS + threadIdx.x;
     Sums mine;
-    if (term < kind.n_terms) compute(kind, term, {x, box, f}, slot_of, mine);
+    if (term < kind.n_terms) compute(kind, term, {x, box, f, gid, error}, slot_of, mine);
     if (!ENERGIES) return;
     add_of_warp(sums + kind.slot, mine.of[0]);
     if (kind.kind == PAIR14) add_of_warp(sums + kind.slot + 1, mine.of[1]);

@@ -10,6 +10,12 @@ MOVE_THREADS = 64
 SUM_THREADS = 256
 """Threads of a block of the kinetic sums."""
 
+GROUP_THREADS = 64
+"""Constrained groups of a block."""
+
+MAX_GROUP_ATOMS = 8
+"""Largest constrained group; the constraints of bonds to hydrogens make groups of at most five."""
+
 _PACKAGE = "pulsemd.kernels.update"
 
 
@@ -17,6 +23,13 @@ def leapfrog_program(fixed: bool, energies: bool) -> CudaProgram:
     """Leap-frog with SETTLE; `fixed`: int64 forces and sums, no contraction; `energies`: the constraint virial too."""
     macros = (("FIXED", int(fixed)), ("ENERGIES", int(energies)), ("THREADS", MOVE_THREADS))
     return CudaProgram(_PACKAGE, "leapfrog.cu", macros, exact=fixed)
+
+
+def shake_program(fixed: bool, energies: bool) -> CudaProgram:
+    """Leap-frog with SHAKE; arguments as for `leapfrog_program`."""
+    macros = (("FIXED", int(fixed)), ("ENERGIES", int(energies)), ("THREADS", GROUP_THREADS))
+    macros += (("MAX_ATOMS", MAX_GROUP_ATOMS),)
+    return CudaProgram("pulsemd.kernels.constraints", "shake.cu", macros, exact=fixed)
 
 
 def kinetic_program(fixed: bool) -> CudaProgram:
@@ -33,5 +46,7 @@ def slots_program() -> CudaProgram:
 def programs() -> list[CudaProgram]:
     """Every variant that a run can ask for."""
     both = (False, True)
-    moves = [leapfrog_program(fixed, energies) for fixed in both for energies in both]
+    moves = [
+        f(fixed, energies) for f in (leapfrog_program, shake_program) for fixed in both for energies in both
+    ]
     return [*moves, *(kinetic_program(fixed) for fixed in both), slots_program()]

@@ -9,17 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from pulsemd.base.errors import TopologyError
 from pulsemd.device.cuda import CudaDevice
 from pulsemd.kernels.search.gpu_layout import Slots
 from pulsemd.kernels.update.cuda_programs import (
+    GROUP_THREADS,
+    MAX_GROUP_ATOMS,
     MOVE_THREADS,
     SUM_THREADS,
     kinetic_program,
     leapfrog_program,
+    shake_program,
     slots_program,
 )
 
@@ -44,6 +48,23 @@ _BLOCKS_PER_MULTIPROCESSOR = 2
 _SLOT_THREADS = 256
 
 
+class ConstrainedGroups(Protocol):
+    """Groups of atoms with distance constraints, as compressed rows.
+
+    Attributes
+    ----------
+    offset, atoms : (g + 1,) and (k,) int, global ids, the leader of each group first
+    pair_offset, pairs, lengths : (g + 1,) int, (c, 2) int, (c,) float64
+        Constraints of each group: atoms counted within the group, and length in nm.
+    """
+
+    offset: np.ndarray
+    atoms: np.ndarray
+    pair_offset: np.ndarray
+    pairs: np.ndarray
+    lengths: np.ndarray
+
+
 @dataclass(frozen=True, eq=False)
 class UpdateConstants:
     """What does not change in a run.
@@ -55,6 +76,8 @@ class UpdateConstants:
     mass : (n_atoms,) float64, amu; 0: frozen
     waters : list of ((m, 3) int32, (7,) float64)
         Rigid waters by kind: global ids of O, H, H, and `settle_geometry`.
+    groups : ConstrainedGroups
+        Update groups held together by other constraints.
     target : float, kJ/mol, kinetic energy the thermostat aims at
     n_dof : int
     keep : float, exp(-coupling interval / tau)
@@ -65,6 +88,7 @@ class UpdateConstants:
     dt: float
     mass: np.ndarray
     waters: list[tuple[np.ndarray, np.ndarray]]
+    groups: ConstrainedGroups
     target: float = 0.0
     n_dof: int = 0
     keep: float = 1.0
@@ -89,7 +113,7 @@ class WaterTable:
     Parameters
     ----------
     role : (n_atoms,) int32
-        Row of `atoms` whose O the atom is, -1 for atoms of no water, -2 for hydrogens of waters.
+        Row of `atoms` whose O the atom is, -1: a free atom, -2: moved with others.
     atoms : (m, 4) int32, global ids of O, H, H, and the kind
     geometry : (k, 7) float64
     """
@@ -99,12 +123,12 @@ class WaterTable:
     geometry: np.ndarray
 
 
-def water_table(waters: list[tuple[np.ndarray, np.ndarray]], n_atoms: int) -> WaterTable:
-    """Put the waters of all kinds into one table."""
+def water_table(waters: list[tuple[np.ndarray, np.ndarray]], grouped: np.ndarray, n_atoms: int) -> WaterTable:
+    """Put the waters of all kinds into one table; `grouped`: global ids of atoms with other constraints."""
     rows = [np.column_stack([atoms, np.full(len(atoms), kind)]) for kind, (atoms, _) in enumerate(waters)]
     atoms = np.concatenate(rows).astype(np.int32) if rows else np.zeros((0, 4), np.int32)
     role = np.full(n_atoms, -1, np.int32)
-    role[atoms[:, 1:3].ravel()] = -2
+    role[atoms[:, 1:3].ravel()] = role[grouped] = -2
     role[atoms[:, 0]] = np.arange(len(atoms))
     geometry = np.array([geometry for _, geometry in waters]).reshape(-1, 7)
     return WaterTable(role, atoms, geometry)
@@ -121,6 +145,11 @@ class GpuUpdate:
     fixed : bool
         int64 fixed-point forces and sums (reproducible mode).
 
+    Raises
+    ------
+    TopologyError
+        If a constrained group is too large.
+
     Attributes
     ----------
     velocities : (capacity, 4) float32, device
@@ -132,13 +161,16 @@ class GpuUpdate:
     ) -> None:
         self.device, self.fixed = device, fixed
         self._sum_type = np.int64 if fixed else np.float64
-        table = water_table(constants.waters, len(constants.mass))
+        groups = constants.groups
+        table = water_table(constants.waters, groups.atoms, len(constants.mass))
         self.n_waters, self.n_free = len(table.atoms), int(np.count_nonzero(table.role == -1))
         self._role, self._water_atoms = device.to_device(table.role), device.to_device(table.atoms)
         self._geometry = device.to_device(table.geometry)
         self._mass_of = device.to_device(constants.mass, np.float64)
         self._step = device.to_device(constants.step())
         self._thermostat = device.to_device(constants.thermostat())
+        self.n_groups = len(groups.offset) - 1
+        self._groups = self._upload_groups(groups)
         self._waters = device.empty((max(self.n_waters, 1), 4), np.int32)
         self._free = device.empty(max(self.n_free, 1), np.int32)
         self._counts = device.zeros(2, np.int32)
@@ -152,6 +184,17 @@ class GpuUpdate:
         self.velocities = device.to_device(padded)
         self._capacity = 0
         self._bound: dict[tuple[Any, ...], Callable[[], None]] = {}
+
+    def _upload_groups(self, groups: ConstrainedGroups) -> tuple[Any, ...]:
+        largest = int(np.diff(groups.offset).max(initial=0))
+        if largest > MAX_GROUP_ATOMS:
+            raise TopologyError(
+                f"constraints tie {largest} atoms together, and --device cuda takes groups of at most "
+                f"{MAX_GROUP_ATOMS}; constrain bonds to hydrogens only, or use --device cpu"
+            )
+        arrays = (groups.offset, groups.atoms, groups.pair_offset, groups.pairs)
+        integers = [self.device.to_device(array, np.int32) for array in arrays]
+        return (*integers, self.device.to_device(groups.lengths, np.float64))
 
     # ---- at a search --------------------------------------------------------------------------------------------
 
@@ -219,6 +262,8 @@ class GpuUpdate:
         """
         self._virial = virial
         self._launch(self._bind_move, offset, coupled, virial is not None)
+        if self.n_groups:
+            self._launch(self._bind_groups, offset, coupled, virial is not None)
 
     def _launch(self, bind: Callable[..., Callable[[], None]], *arguments: Any) -> None:
         """Launch, prepared once for each set of arguments."""
@@ -246,4 +291,13 @@ class GpuUpdate:
             blocks, MOVE_THREADS, self._slots.x, self.velocities, self._forces, self._waters,
             np.int32(self.n_waters), self._geometry, self._free, np.int32(self.n_free), self._mass,
             self._slots.gid, self._step, self._control, np.int32(offset), np.int32(coupled), self._virial,
+        )  # fmt: skip
+
+    def _bind_groups(self, offset: int, coupled: bool, energies: bool) -> Callable[[], None]:
+        kernel = self.device.kernel(shake_program(self.fixed, energies), "leapfrog_shake")
+        first, *others = self._groups
+        return kernel.bind(
+            -(-self.n_groups // GROUP_THREADS), GROUP_THREADS, self._slots.x, self.velocities, self._forces,
+            first, np.int32(self.n_groups), *others, self._slots.slot_of_gid, self._mass, self._slots.gid,
+            self._step, self._control, np.int32(offset), np.int32(coupled), self._virial,
         )  # fmt: skip

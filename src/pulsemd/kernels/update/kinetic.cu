@@ -5,8 +5,8 @@
 // numbers in every run of one launch shape, and with FIXED of any launch shape.
 
 #include "../bonded/geometry.cuh"
-#include "control.cuh"
-#include "philox.cuh"
+#include "../update/control.cuh"
+#include "../update/philox.cuh"
 
 constexpr double MOMENTUM_SCALE = 4294967296.0;  // units per amu nm/ps
 

@@ -6,61 +6,7 @@
 // order are those of leapfrog.py, so that without contraction both give the same bits.
 
 #include "../constraints/settle.cuh"
-#include "control.cuh"
-
-constexpr double MAX_MOVE = 1073741824.0;  // largest displacement of a step in lattice units: a quarter of the box
-
-struct Step {  // constants of a run, see gpu.py
-    double box[9];      // rows a, b, c, nm
-    double inverse[9];  // its inverse times 2^32
-    double dt;          // ps
-    double over_dt;
-};
-
-struct State {
-    int4* x;
-    float4* v;
-    const Force* f;
-    const int* gid;
-    Control* control;
-    const Step* step;
-    int offset;
-    double scale;
-    Vec com;
-};
-
-__device__ __forceinline__ Vec per_dt(const Step& step, Vec d) {
-#if FIXED
-    return {d.x / step.dt, d.y / step.dt, d.z / step.dt};
-#else
-    return step.over_dt * d;
-#endif
-}
-
-__device__ __forceinline__ Vec kicked(const State& s, int row, double kick) {
-    const float4 v = s.v[row];
-    return s.scale * (Vec{v.x, v.y, v.z} - s.com) + kick * load_force(s.f, row);
-}
-
-__device__ __forceinline__ void store_velocity(const State& s, int row, Vec v) {
-    s.v[row] = make_float4(v.x, v.y, v.z, 0.0f);
-}
-
-// Add a Cartesian displacement (nm) to a row; the sum wraps around. A displacement that is not finite or too large is
-// left out and noted in the error word, which the host reads at the next search.
-__device__ __forceinline__ void move(const State& s, int row, int4 from, Vec d) {
-    const double* m = s.step->inverse;
-    const double x = d.x * m[0] + d.y * m[3] + d.z * m[6];
-    const double y = d.x * m[1] + d.y * m[4] + d.z * m[7];
-    const double z = d.x * m[2] + d.y * m[5] + d.z * m[8];
-    if (fabs(x) < MAX_MOVE && fabs(y) < MAX_MOVE && fabs(z) < MAX_MOVE) {
-        s.x[row] = make_int4(int(uint32(from.x) + uint32(__double2int_rn(x))),
-                             int(uint32(from.y) + uint32(__double2int_rn(y))),
-                             int(uint32(from.z) + uint32(__double2int_rn(z))), from.w);
-    } else {
-        atomicMin(&s.control->error, uint64(s.offset) << 32 | uint32(s.gid[row]));
-    }
-}
+#include "../update/move.cuh"
 
 __device__ __forceinline__ void move_water(const State& s, int4 rows, const WaterGeometry& g, Sums& sums) {
     const double dt = s.step->dt, kick_o = dt / g.mass_o, kick_h = dt / g.mass_h;
@@ -109,8 +55,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
              const double* __restrict__ mass, const int* __restrict__ gid, const Step* __restrict__ step,
              Control* control, int offset, int coupled, Sum* virial) {
     const int t = blockIdx.x * THREADS + threadIdx.x;
-    State s = {x, v, f, gid, control, step, offset, 1.0, {0.0, 0.0, 0.0}};
-    if (coupled) s.scale = control->scale, s.com = {control->com[0], control->com[1], control->com[2]};
+    const State s = state_of(x, v, f, gid, step, control, offset, coupled);
     Sums sums;
     if (t < n_waters) {
         const int4 rows = waters[t];

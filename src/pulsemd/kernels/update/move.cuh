@@ -1,0 +1,71 @@
+// What every kernel that moves atoms shares: kick, displacement, error word.
+#pragma once
+
+#include "../bonded/geometry.cuh"
+#include "../update/control.cuh"
+
+constexpr double MAX_MOVE = 1073741824.0;  // largest displacement of a step in lattice units: a quarter of the box
+
+struct Step {  // constants of a run, see gpu.py
+    double box[9];      // rows a, b, c, nm
+    double inverse[9];  // its inverse times 2^32
+    double dt;          // ps
+    double over_dt;
+};
+
+struct State {
+    int4* x;
+    float4* v;
+    const Force* f;
+    const int* gid;
+    Control* control;
+    const Step* step;
+    int offset;
+    double scale;
+    Vec com;
+};
+
+// coupled: apply the factor and the velocity of the centre of mass that kinetic.cu left in `control`.
+__device__ __forceinline__ State state_of(int4* x, float4* v, const Force* f, const int* gid, const Step* step,
+                                          Control* control, int offset, int coupled) {
+    State s = {x, v, f, gid, control, step, offset, 1.0, {0.0, 0.0, 0.0}};
+    if (coupled) s.scale = control->scale, s.com = {control->com[0], control->com[1], control->com[2]};
+    return s;
+}
+
+__device__ __forceinline__ Vec per_dt(const Step& step, Vec d) {
+#if FIXED
+    return {d.x / step.dt, d.y / step.dt, d.z / step.dt};
+#else
+    return step.over_dt * d;
+#endif
+}
+
+__device__ __forceinline__ Vec kicked(const State& s, int row, double kick) {
+    const float4 v = s.v[row];
+    return s.scale * (Vec{v.x, v.y, v.z} - s.com) + kick * load_force(s.f, row);
+}
+
+__device__ __forceinline__ void store_velocity(const State& s, int row, Vec v) {
+    s.v[row] = make_float4(v.x, v.y, v.z, 0.0f);
+}
+
+__device__ __forceinline__ void note_error(const State& s, int row) {
+    atomicMin(&s.control->error, uint64(s.offset) << 32 | uint32(s.gid[row]));
+}
+
+// Add a Cartesian displacement (nm) to a row; the sum wraps around. A displacement that is not finite or too large is
+// left out and noted in the error word, which the host reads at the next search.
+__device__ __forceinline__ void move(const State& s, int row, int4 from, Vec d) {
+    const double* m = s.step->inverse;
+    const double x = d.x * m[0] + d.y * m[3] + d.z * m[6];
+    const double y = d.x * m[1] + d.y * m[4] + d.z * m[7];
+    const double z = d.x * m[2] + d.y * m[5] + d.z * m[8];
+    if (fabs(x) < MAX_MOVE && fabs(y) < MAX_MOVE && fabs(z) < MAX_MOVE) {
+        s.x[row] = make_int4(int(uint32(from.x) + uint32(__double2int_rn(x))),
+                             int(uint32(from.y) + uint32(__double2int_rn(y))),
+                             int(uint32(from.z) + uint32(__double2int_rn(z))), from.w);
+    } else {
+        note_error(s, row);
+    }
+}
