@@ -5,7 +5,7 @@
 //
 // References: as in terms.py.
 
-#include "../bonded/geometry.cuh"
+#include "geometry.cuh"
 
 constexpr double PI = 3.141592653589793;
 constexpr double FORCE_LIMIT = 536870912.0;  // kJ/mol/nm: a quarter of the fixed-point range

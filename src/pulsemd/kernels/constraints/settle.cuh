@@ -4,7 +4,7 @@
 // are those of settle.py, so that without contraction both give the same bits.
 #pragma once
 
-#include "../bonded/geometry.cuh"
+#include "geometry.cuh"
 
 struct WaterGeometry {  // the rows of settle.py's settle_geometry
     double mass_o, mass_h, r_a, r_b, r_c, fraction_o, fraction_h;

@@ -3,7 +3,7 @@
 // J. P. Ryckaert, G. Ciccotti, H. J. C. Berendsen, J. Comput. Phys. 23, 327 (1977). The operations and their order are
 // those of shake.py, so that without contraction both give the same bits.
 
-#include "../update/move.cuh"
+#include "move.cuh"
 
 constexpr double TOLERANCE = 1e-10;  // relative deviation of a squared length at which the iteration ends
 constexpr int MAX_ITERATIONS = 500;

@@ -3,7 +3,7 @@
 // One thread an atom, which adds up its own partners: no atomics, and the forces can be written rather than added, so
 // that this kernel also clears the force array. Both atoms of a pair compute it, with exactly opposite results.
 
-#include "../bonded/geometry.cuh"
+#include "geometry.cuh"
 
 struct ReactionField {  // see exclusions_gpu.py
     double box[9];      // rows a, b, c, nm

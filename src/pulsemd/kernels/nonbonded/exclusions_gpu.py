@@ -17,7 +17,8 @@ _THREADS = 128
 def exclusion_program(fixed: bool, energies: bool) -> CudaProgram:
     """Corrections of excluded pairs; `fixed`: int64 fixed point without contraction."""
     macros = (("FIXED", int(fixed)), ("ENERGIES", int(energies)), ("THREADS", _THREADS))
-    return CudaProgram("pulsemd.kernels.nonbonded", "exclusions.cu", macros, exact=fixed)
+    headers = ("pulsemd.kernels.bonded",)
+    return CudaProgram("pulsemd.kernels.nonbonded", "exclusions.cu", macros, exact=fixed, headers=headers)
 
 
 class GpuExclusions:

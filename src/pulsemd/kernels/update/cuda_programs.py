@@ -17,25 +17,26 @@ MAX_GROUP_ATOMS = 8
 """Largest constrained group; the constraints of bonds to hydrogens make groups of at most five."""
 
 _PACKAGE = "pulsemd.kernels.update"
+_HEADERS = ("pulsemd.kernels.bonded", "pulsemd.kernels.constraints", _PACKAGE)
 
 
 def leapfrog_program(fixed: bool, energies: bool) -> CudaProgram:
     """Leap-frog with SETTLE; `fixed`: int64 forces and sums, no contraction; `energies`: the constraint virial too."""
     macros = (("FIXED", int(fixed)), ("ENERGIES", int(energies)), ("THREADS", MOVE_THREADS))
-    return CudaProgram(_PACKAGE, "leapfrog.cu", macros, exact=fixed)
+    return CudaProgram(_PACKAGE, "leapfrog.cu", macros, exact=fixed, headers=_HEADERS)
 
 
 def shake_program(fixed: bool, energies: bool) -> CudaProgram:
     """Leap-frog with SHAKE; arguments as for `leapfrog_program`."""
     macros = (("FIXED", int(fixed)), ("ENERGIES", int(energies)), ("THREADS", GROUP_THREADS))
     macros += (("MAX_ATOMS", MAX_GROUP_ATOMS),)
-    return CudaProgram("pulsemd.kernels.constraints", "shake.cu", macros, exact=fixed)
+    return CudaProgram("pulsemd.kernels.constraints", "shake.cu", macros, exact=fixed, headers=_HEADERS)
 
 
 def kinetic_program(fixed: bool) -> CudaProgram:
     """Kinetic sums and what the coupling makes of them."""
     macros = (("FIXED", int(fixed)), ("ENERGIES", 0), ("THREADS", SUM_THREADS))
-    return CudaProgram(_PACKAGE, "kinetic.cu", macros, exact=fixed)
+    return CudaProgram(_PACKAGE, "kinetic.cu", macros, exact=fixed, headers=_HEADERS)
 
 
 def slots_program() -> CudaProgram:

@@ -4,9 +4,9 @@
 // Sums go over blocks and then, in the block that finishes last, over the blocks' results in fixed order: the same
 // numbers in every run of one launch shape, and with FIXED of any launch shape.
 
-#include "../bonded/geometry.cuh"
-#include "../update/control.cuh"
-#include "../update/philox.cuh"
+#include "geometry.cuh"
+#include "control.cuh"
+#include "philox.cuh"
 
 constexpr double MOMENTUM_SCALE = 4294967296.0;  // units per amu nm/ps
 

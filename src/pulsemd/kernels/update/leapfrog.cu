@@ -5,8 +5,8 @@
 // Arithmetic is float64; velocities are stored as float32, positions as int32 lattice units. The operations and their
 // order are those of leapfrog.py, so that without contraction both give the same bits.
 
-#include "../constraints/settle.cuh"
-#include "../update/move.cuh"
+#include "settle.cuh"
+#include "move.cuh"
 
 __device__ __forceinline__ void move_water(const State& s, int4 rows, const WaterGeometry& g, Sums& sums) {
     const double dt = s.step->dt, kick_o = dt / g.mass_o, kick_h = dt / g.mass_h;

@@ -1,8 +1,8 @@
 // What every kernel that moves atoms shares: kick, displacement, error word.
 #pragma once
 
-#include "../bonded/geometry.cuh"
-#include "../update/control.cuh"
+#include "geometry.cuh"
+#include "control.cuh"
 
 constexpr double MAX_MOVE = 1073741824.0;  // largest displacement of a step in lattice units: a quarter of the box
 
