@@ -42,6 +42,8 @@ class CudaProgram:
     exact : bool
         IEEE arithmetic as written: no fused multiply-add except where the source calls one, denormals kept,
         correctly rounded division and square root. Else contraction, flush to zero, approximate division.
+    headers : tuple of str
+        Other packages whose headers the file includes.
     """
 
     package: str
@@ -49,6 +51,7 @@ class CudaProgram:
     defines: tuple[tuple[str, int | float | str], ...] = ()
     generated: tuple[tuple[str, str], ...] = ()
     exact: bool = False
+    headers: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -84,11 +87,13 @@ def _read(program: CudaProgram, name: str) -> str:
     for generated, text in program.generated:
         if generated == name:
             return text
-    for package in (program.package, _SHARED):
+    for package in (program.package, *program.headers, _SHARED):
         path = files(package) / name
         if path.is_file():
             return path.read_text()
-    raise FileNotFoundError(f"{program.file}: no header {name} in {program.package} or {_SHARED}")
+    raise FileNotFoundError(
+        f"{program.file}: no header {name} in {program.package}, {program.headers} or {_SHARED}"
+    )
 
 
 def cache_folder() -> Path:

@@ -22,18 +22,18 @@ __device__ __forceinline__ LatticeScale load_scale(const float* scale) {
 }
 
 // Cartesian vector of a lattice difference, as fast as the machine likes.
-template <bool ORTHORHOMBIC>
+template <bool DIAGONAL>
 __device__ __forceinline__ float3 to_cartesian(const int3 d, const LatticeScale& s) {
   const float x = float(d.x), y = float(d.y), z = float(d.z);
-  if (ORTHORHOMBIC) return make_float3(x * s.xx, y * s.yy, z * s.zz);
+  if (DIAGONAL) return make_float3(x * s.xx, y * s.yy, z * s.zz);
   return make_float3(x * s.xx + y * s.yx + z * s.zx, x * s.xy + y * s.yy + z * s.zy, x * s.xz + y * s.yz + z * s.zz);
 }
 
 // The same by IEEE operations in a fixed order: the bits every kernel and the CPU agree on.
-template <bool ORTHORHOMBIC>
+template <bool DIAGONAL>
 __device__ __forceinline__ float3 to_cartesian_exact(const int3 d, const LatticeScale& s) {
   const float x = float(d.x), y = float(d.y), z = float(d.z);
-  if (ORTHORHOMBIC) return make_float3(__fmul_rn(x, s.xx), __fmul_rn(y, s.yy), __fmul_rn(z, s.zz));
+  if (DIAGONAL) return make_float3(__fmul_rn(x, s.xx), __fmul_rn(y, s.yy), __fmul_rn(z, s.zz));
   return make_float3(__fadd_rn(__fadd_rn(__fmul_rn(x, s.xx), __fmul_rn(y, s.yx)), __fmul_rn(z, s.zx)),
                      __fadd_rn(__fadd_rn(__fmul_rn(x, s.xy), __fmul_rn(y, s.yy)), __fmul_rn(z, s.zy)),
                      __fadd_rn(__fadd_rn(__fmul_rn(x, s.xz), __fmul_rn(y, s.yz)), __fmul_rn(z, s.zz)));

@@ -1,0 +1,102 @@
+"""The pair formulas of `formula` as a CUDA header: what is kept of each atom, and the terms of a pair."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from pulsemd.kernels.nonbonded.formula import COMBINATIONS, lennard_jones, reaction_field
+from pulsemd.kernels.nonbonded.trace.cuda import (
+    ATOM_I,
+    ATOM_J,
+    PAIR,
+    UNIFORM,
+    DeviceText,
+    Number,
+    Trace,
+    emit,
+)
+
+HEADER = "pair_formula.cuh"
+"""Name under which the kernels include it."""
+
+CONSTANTS = ("k_rf", "c_rf", "shift6", "shift12")
+"""Members of ``PairConstants`` that the formulas read."""
+
+_TEXT = """\
+constexpr int I_VALUES = {n_i};
+constexpr int J_VALUES = {n_j};
+
+struct PairTerms {{
+  float {terms};
+}};
+
+DEVICE void keep_of_i(float charge, float first, float second, const PairConstants& k, float (&kept)[I_VALUES]) {{
+{i_body}
+}}
+
+DEVICE void keep_of_j(float charge, float first, float second, const PairConstants& k, float (&kept)[J_VALUES]) {{
+{j_body}
+}}
+
+DEVICE PairTerms pair_terms(float r2, const float (&i)[I_VALUES], const float (&j)[J_VALUES], float c6, float c12,
+                            const PairConstants& k) {{
+{pair_body}
+}}
+"""
+
+
+def trace_pair(combination: str, reassociate: bool, energies: bool) -> DeviceText:
+    """Trace Lennard-Jones and reaction field for one combination rule.
+
+    Parameters
+    ----------
+    combination : {'geometric', 'lorentz-berthelot', 'table'}
+        With 'table' the pair's c6 and c12 are arguments.
+    reassociate : bool
+        See `Trace`.
+    energies : bool
+        Results are force / r [kJ/mol/nm^2] and, if true, the Lennard-Jones and the Coulomb energy [kJ/mol].
+    """
+    trace = Trace(reassociate)
+    r2 = trace.leaf("r2", PAIR)
+    k_rf, c_rf, shift6, shift12 = (trace.leaf(f"k.{name}", UNIFORM) for name in CONSTANTS)
+    charges = [trace.leaf("charge", side) for side in (ATOM_I, ATOM_J)]
+    c6, c12 = _coefficients(trace, combination)
+    energy_coulomb, force = reaction_field(r2, charges[0] * charges[1], k_rf, c_rf)
+    energy_lj, force_lj = lennard_jones(r2, c6, c12, shift6, shift12)
+    results = [force + force_lj]
+    if energies:
+        results += [energy_lj, energy_coulomb]
+    return emit(results, [charges[0]], [charges[1]])
+
+
+def _coefficients(trace: Trace, combination: str) -> tuple[Number, Number]:
+    if combination == "table":
+        return trace.leaf("c6", PAIR), trace.leaf("c12", PAIR)
+    i, j = ([trace.leaf(name, side) for name in ("first", "second")] for side in (ATOM_I, ATOM_J))
+    return COMBINATIONS[combination](*i, *j)
+
+
+@cache
+def pair_header(combination: str, reassociate: bool, energies: bool) -> str:
+    """Text of the header; arguments as for `trace_pair`."""
+    text = trace_pair(combination, reassociate, energies)
+    terms = ("force", "lj", "coulomb") if energies else ("force",)
+    return _TEXT.format(
+        n_i=len(text.i_values),
+        n_j=len(text.j_values),
+        terms=", ".join(terms),
+        i_body=_kept_body(text.i_values),
+        j_body=_kept_body(text.j_values),
+        pair_body="\n".join(
+            [f"  {line}" for line in text.pair] + [f"  return {{{', '.join(text.results)}}};"]
+        ),
+    )
+
+
+def _kept_body(values: tuple[tuple[tuple[str, ...], str], ...]) -> str:
+    lines = []
+    for k, (statements, expression) in enumerate(values):
+        body = " ".join((*statements, f"kept[{k}] = {expression};"))
+        lines.append(f"  {{ {body} }}")
+    return "\n".join(lines)
