@@ -42,6 +42,7 @@ def _add_input(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-c", dest="conf", metavar="CONF.gro")
     parser.add_argument("-p", dest="top", metavar="TOPOL.top")
     parser.add_argument("-f", dest="mdp", metavar="RUN.mdp", help="settings, .mdp or .toml")
+    parser.add_argument("-r", dest="ref", metavar="REF.gro", help="reference positions of position restraints")
     parser.add_argument(
         "-I", dest="include", action="append", default=[], metavar="DIR", help="folder of included files"
     )

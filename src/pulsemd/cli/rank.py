@@ -12,6 +12,7 @@ from typing import Any
 
 from pulsemd.base.errors import PulseMDError
 from pulsemd.cli.request import RunRequest
+from pulsemd.engine.energies import RUN_NAMES, energy_names
 from pulsemd.engine.simulation import Frame, Reporter, Simulation
 from pulsemd.engine.system import System, prepare_system
 from pulsemd.halo import Transport
@@ -39,7 +40,7 @@ def _read(transport: Transport, request: RunRequest) -> System:
     if transport.rank == 0:
         try:
             topology, table, configuration, settings = read_system(
-                request.conf, request.top, request.settings, request.include
+                request.conf, request.top, request.settings, request.include, request.reference
             )
             system = prepare_system(
                 topology,
@@ -48,6 +49,7 @@ def _read(transport: Transport, request: RunRequest) -> System:
                 configuration.positions,
                 configuration.velocities,
                 configuration.box,
+                configuration.reference,
             )
             for line in settings.ignored:
                 _say(f"note: {line}")
@@ -111,7 +113,8 @@ def _outputs(transport: Transport, system: System, out: Path) -> Iterator[list[R
             yield _reporters(s.nstenergy, interval, _nothing, _nothing, _nothing)
             return
         (out / "run.mdp").write_text(to_mdp(s), encoding="utf-8")
-        table = stack.enter_context(EnergyWriter(out / "energies.csv"))
+        columns = (*energy_names(topology.terms), *RUN_NAMES)
+        table = stack.enter_context(EnergyWriter(out / "energies.csv", columns))
         trajectory = None
         if interval:
             trajectory = stack.enter_context(

@@ -26,6 +26,8 @@ class RunRequest:
     settings : RunSettings
         Of the settings file, with what flags replace.
     include : tuple of Path
+    reference : Path or None
+        Reference positions of restraints.
     options : RunOptions
     out : Path or None
         None: energies only.
@@ -36,6 +38,7 @@ class RunRequest:
     top: Path
     settings: RunSettings
     include: tuple[Path, ...] = ()
+    reference: Path | None = None
     options: RunOptions = field(default_factory=RunOptions)
     out: Path | None = None
     json: bool = False

@@ -32,6 +32,7 @@ def main(args: argparse.Namespace) -> int:
         top,
         replace(settings, **_overrides(args)),
         include=tuple(Path(folder) for folder in args.include),
+        reference=None if args.ref is None else Path(args.ref),
         options=options,
         out=_prepare(args.out, started is None or started[0] == 0) if args.command == "run" else None,
         json=args.json,

@@ -20,9 +20,12 @@ class Configuration:
     box : (3, 3) float64, nm
         Rows a, b, c.
     title : str
+    reference : (n, 3) float64, nm, or None
+        Reference positions of position restraints.
     """
 
     positions: NDArray[np.float64]
     velocities: NDArray[np.float32] | None
     box: NDArray[np.float64]
     title: str
+    reference: NDArray[np.float64] | None = None

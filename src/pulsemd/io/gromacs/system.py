@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from os import PathLike
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pulsemd.base.errors import InputError
 from pulsemd.forcefield.nonbonded import LennardJonesTable
 from pulsemd.forcefield.settings import RunSettings
 from pulsemd.io.gromacs.assemble import assemble
-from pulsemd.io.gromacs.draft import TopologyDraft
 from pulsemd.io.gromacs.gro import CHUNK, GroFile, read_gro
 from pulsemd.io.gromacs.mdp import read_settings
 from pulsemd.io.gromacs.top import read_draft
@@ -51,7 +51,11 @@ def read_top(
 
 
 def read_system(
-    conf: PathName, top: PathName, mdp: PathName | RunSettings, include_dirs: Sequence[PathName] = ()
+    conf: PathName,
+    top: PathName,
+    mdp: PathName | RunSettings,
+    include_dirs: Sequence[PathName] = (),
+    reference: PathName | None = None,
 ) -> tuple[Topology, LennardJonesTable, Configuration, RunSettings]:
     """Read the three files of a run.
 
@@ -62,6 +66,8 @@ def read_system(
     mdp : path of a .mdp or .toml, or the settings already read
     include_dirs : sequence of path
         Folders searched for included files, after those of the setting ``include``.
+    reference : path of a .gro, optional
+        Reference positions of position restraints; needed where there are any.
 
     Raises
     ------
@@ -70,7 +76,6 @@ def read_system(
     """
     settings = mdp if isinstance(mdp, RunSettings) else read_settings(mdp)[0]
     draft = read_draft(top, settings.define, (*settings.include, *include_dirs))
-    _refuse_without_kernels(draft)
     topology, table = assemble(draft, settings.constraints)
     frame = read_gro(conf)
     if len(frame.positions) != topology.n_atoms:
@@ -81,18 +86,32 @@ def read_system(
             2,
         )
     _compare_names(conf, frame, topology)
-    configuration = Configuration(frame.positions, frame.velocities, frame.box, frame.title)
+    restrained = _read_reference(conf, top, reference, topology)
+    configuration = Configuration(frame.positions, frame.velocities, frame.box, frame.title, restrained)
     return topology, table, configuration, settings
 
 
-def _refuse_without_kernels(draft: TopologyDraft) -> None:
-    """Refuse terms that are read but cannot be computed yet; points to the first."""
-    for key, count in draft.molecules:
-        for kind, terms in draft.molecule_types[key].terms.items():
-            if count > 0 and terms:
-                raise terms[0].line.error(
-                    f"terms of kind {kind} are read, but kernels for them are not built yet"
-                )
+def _read_reference(
+    conf: PathName, top: PathName, reference: PathName | None, topology: Topology
+) -> NDArray[np.float64] | None:
+    """Reference positions of restraints, which gmx too takes from a file given for it and from no other."""
+    if "position_restraint" not in topology.terms:
+        if reference is not None:
+            log.warning("%s: not used, the topology has no position restraints", reference)
+        return None
+    if reference is None:
+        raise InputError(
+            f"has position restraints, which need reference positions; give -r (-r {conf} restrains to the start)",
+            top,
+        )
+    frame = read_gro(reference)
+    if len(frame.positions) != topology.n_atoms:
+        raise InputError(
+            f"{len(frame.positions)} reference positions, but the topology {top} describes {topology.n_atoms} atoms",
+            reference,
+            2,
+        )
+    return frame.positions
 
 
 def _compare_names(conf: PathName, frame: GroFile, topology: Topology) -> None:
