@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from domain_support import World, check_domains, halo_limit, on_ranks, random_bounds
 
+from domain_support import World, check_domains, halo_limit, on_ranks, random_bounds
 from pulsemd.base.errors import DomainError
 from pulsemd.domain.atoms import LocalAtoms, UpdateGroups, select_owned
 from pulsemd.domain.grid import LATTICE, Grid, choose_grid, pulse_counts

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-
 import numpy as np
 import pytest
-from recorded import BOXES, DATA, MDP_OPTIONS, box_files, gmx_energies, reference_forces
 
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.simulation import Simulation
 from pulsemd.engine.system import System, prepare_system
 from pulsemd.halo import Transport, launch
 from pulsemd.io.gromacs.system import read_system
+from recorded import BOXES, DATA, MDP_OPTIONS, box_files, gmx_energies, reference_forces
 
 ENERGY = 1e-5
 """Relative tolerance of each energy term; mixed precision of gmx itself is off by up to 6e-5 on these boxes."""

@@ -6,8 +6,8 @@ import sys
 
 import numpy as np
 import pytest
-from nonbonded_reference import BOXES, lj_table, make_system, settings
 
+from nonbonded_reference import BOXES, lj_table, make_system, settings
 from pulsemd.base.errors import ConfigError
 from pulsemd.forcefield.nonbonded import build_table
 from pulsemd.kernels.nonbonded.generate import cache_folder, load_pair_kernel, module_source

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from nonbonded_reference import System, brute_force, compute, lj_table, make_system, relative, settings
 
+from nonbonded_reference import System, brute_force, compute, lj_table, make_system, relative, settings
 from pulsemd.base.errors import UnstableError
 from pulsemd.kernels.nonbonded.exclusions import count_within
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from nonbonded_reference import BOXES, brute_force, compute, lj_table, make_system, relative, settings
 
+from nonbonded_reference import BOXES, brute_force, compute, lj_table, make_system, relative, settings
 from pulsemd.kernels.nonbonded.exclusions import exclusion_forces, self_energy
 from pulsemd.kernels.nonbonded.launch import PairForces
 from pulsemd.kernels.nonbonded.settings import pair_constants

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from nonbonded_reference import (
     BOXES,
     LocalRows,

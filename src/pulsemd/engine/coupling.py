@@ -39,7 +39,7 @@ def maxwell_velocities(mass: NDArray[np.float64], temperature: float, seed: int)
     """
     mobile = mass > 0
     sigma = np.sqrt(BOLTZMANN * temperature / np.where(mobile, mass, 1.0)) * mobile
-    v = normals(seed, STREAM_VELOCITY, 0, np.arange(len(mass)))[:, :3] * sigma[:, None]
+    v: NDArray[np.float64] = normals(seed, STREAM_VELOCITY, 0, np.arange(len(mass)))[:, :3] * sigma[:, None]
     if not mobile.any():
         return v.astype(np.float32)
     v[mobile] -= (mass @ v) / mass.sum()

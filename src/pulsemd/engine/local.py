@@ -7,7 +7,7 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def local_exclusions(gid, row_of, offset, atoms):
+def local_exclusions(gid, row_of, offset, atoms):  # type: ignore[no-untyped-def]
     """Exclusions of local rows as CSR over local rows; partners that are not on this rank are dropped.
 
     Parameters
@@ -40,7 +40,7 @@ def local_exclusions(gid, row_of, offset, atoms):
 
 
 @njit(cache=True, nogil=True)
-def exclusion_pairs(offset, atoms):
+def exclusion_pairs(offset, atoms):  # type: ignore[no-untyped-def]
     """Every excluded pair once, lower global id first, (k, 2) int32, from the symmetric CSR."""
     pairs = np.empty((atoms.shape[0] // 2, 2), np.int32)
     m = 0

@@ -175,9 +175,10 @@ class ConstrainedGroups:
         self, local_row: Int32, n_owned: int
     ) -> tuple[NDArray[np.int64], Int32, NDArray[np.int64], Int32, Float64]:
         """Group offsets and rows, constraint offsets, pairs and lengths, of the groups owned here."""
-        return _local_groups(
+        found: tuple[NDArray[np.int64], Int32, NDArray[np.int64], Int32, Float64] = _local_groups(
             local_row, n_owned, self.offset, self.atoms, self.pair_offset, self.pairs, self.lengths
         )
+        return found
 
 
 def _check_masses(topology: Topology, atoms: Int32) -> None:

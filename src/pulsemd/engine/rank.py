@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,8 @@ from pulsemd.kernels.nonbonded.exclusions import count_within, exclusion_forces,
 from pulsemd.kernels.nonbonded.launch import PairForces
 from pulsemd.kernels.update.leapfrog import kinetic_sums
 from pulsemd.schedule.phase import Phase, PhaseTimer
+
+Sums = NDArray[Any]  # float64, or int64 fixed point in reproducible mode
 
 GROWTH = 1.2
 """Arrays grow to this multiple of the largest need of any rank, so that few searches reallocate."""
@@ -77,7 +80,7 @@ class Rank:
         self.thermostat_work = 0.0
         self.n_searches = 0
         self._force_type = np.int64 if self.reproducible else np.float32
-        self._sum_type = np.int64 if self.reproducible else np.float64
+        self._sum_type = np.dtype(np.int64 if self.reproducible else np.float64)
         self._f_scale = 1.0 / FORCE_SCALE if self.reproducible else 1.0
         topology, settings = system.topology, system.settings
         self.n_dof = degrees_of_freedom(topology, settings)
@@ -98,8 +101,8 @@ class Rank:
             FORCE_SCALE if self.reproducible else 0.0,
             system.reference,
         )
-        self._sums = np.zeros(N_SUMS, self._sum_type)
-        self._constraint_virial = np.zeros(9, self._sum_type)
+        self._sums: Sums = np.zeros(N_SUMS, self._sum_type)
+        self._constraint_virial: Sums = np.zeros(9, self._sum_type)
         self._kinetic_sums = np.zeros(4, self._sum_type)
         self._kinetic = transport.reduce(4, self._sum_type)
         self._energies = transport.reduce(N_SUMS + 9, self._sum_type)
@@ -248,7 +251,7 @@ class Rank:
             owned = self.system.topology.charge[self.domain.gid[: self.domain.n_owned]]
             self_energy(owned, self._pair_forces.constants, self._sums[:N_PAIR_SUMS])
 
-    def _pair_sums(self) -> NDArray[np.float64] | NDArray[np.int64] | None:
+    def _pair_sums(self) -> Sums | None:
         return self._sums[:N_PAIR_SUMS] if self.flags.energies else None
 
     def update(self) -> None:

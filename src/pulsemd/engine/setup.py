@@ -69,4 +69,5 @@ def _pair_energy(
     constants = pair_constants(system.settings)
     qq = constants.coulomb_factor * kinds.charge[k] * kinds.charge[m]
     energy: NDArray[np.float64] = qq * (1.0 / r + constants.k_rf * r**2)
-    return energy + system.table.c12[i, j] / r**12 - system.table.c6[i, j] / r**6
+    energy += system.table.c12[i, j] / r**12 - system.table.c6[i, j] / r**6
+    return energy

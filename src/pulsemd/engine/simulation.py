@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,7 +112,7 @@ class Simulation:
                     progress(self.step)
             due = [r for r in self.reporters if r.due(self.step)]
             if any(r.frame for r in due):
-                self.timer.timed("output", lambda due=due: self._report_frame(due))
+                self.timer.timed("output", partial(self._report_frame, due))
             self.rank.begin_step(self._flags(any(r.energies for r in due)))
             self.timer.run(self._phases)
             if self.rank.flags.energies:
@@ -185,7 +187,7 @@ class Simulation:
             remove_com=s.comm_mode == "linear" and s.nstcomm > 0 and step % s.nstcomm == 0,
         )
 
-    def _to_root(self, array: NDArray) -> list[NDArray]:
+    def _to_root(self, array: NDArray[Any]) -> list[NDArray[Any]]:
         empty = array[:0]
         return self.transport.alltoall([array] + [empty] * (self.transport.size - 1))
 

@@ -72,7 +72,7 @@ def cmaps(x, box, rows, index, coefficients, f, sums, slot, virial, scale, error
         phi, ij, kj, kl, p, q = dihedral_angle(x, box, a, b, c, d)
         psi, ij2, kj2, kl2, p2, q2 = dihedral_angle(x, box, b, c, d, e)
         u, w = (phi + math.pi) * per_radian, (psi + math.pi) * per_radian
-        i, j = int(math.floor(u)), int(math.floor(w))
+        i, j = math.floor(u), math.floor(w)
         u, w = u - i, w - j
         k = coefficients[index[t], i % n, j % n]
         energy, by_u, by_w = 0.0, 0.0, 0.0

@@ -12,14 +12,22 @@ from pulsemd.base.units import COULOMB
 class PairSettings(Protocol):
     """The options read here; `pulsemd.forcefield.settings.RunSettings` has them all."""
 
-    coulombtype: str
-    coulomb_modifier: str
-    rcoulomb: float
-    epsilon_r: float
-    epsilon_rf: float
-    vdwtype: str
-    vdw_modifier: str
-    rvdw: float
+    @property
+    def coulombtype(self) -> str: ...
+    @property
+    def coulomb_modifier(self) -> str: ...
+    @property
+    def rcoulomb(self) -> float: ...
+    @property
+    def epsilon_r(self) -> float: ...
+    @property
+    def epsilon_rf(self) -> float: ...
+    @property
+    def vdwtype(self) -> str: ...
+    @property
+    def vdw_modifier(self) -> str: ...
+    @property
+    def rvdw(self) -> float: ...
 
 
 @dataclass(frozen=True)
