@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulsemd.domain.lattice import check_cutoff
+from pulsemd.engine.device import new_rank
 from pulsemd.engine.energies import energy_names, energy_record
 from pulsemd.engine.options import RunOptions
-from pulsemd.engine.rank import Rank, StepFlags
+from pulsemd.engine.rank import StepFlags
 from pulsemd.engine.setup import choose_list_cutoff
 from pulsemd.engine.system import System
 from pulsemd.halo import Transport
@@ -90,7 +91,7 @@ class Simulation:
         self.step = system.step
         self.r_list = choose_list_cutoff(system)
         check_cutoff(self.r_list, system.box)
-        self.rank = Rank(transport, system, options, self.r_list)
+        self.rank = new_rank(transport, system, options, self.r_list)
         self.grid = self.rank.grid
         self._phases = self.rank.phases()
         self._searched = self.step
@@ -118,9 +119,11 @@ class Simulation:
             if self.rank.flags.energies:
                 self._report_energies(due)
             self.step += 1
+        self.timer.timed("wait", self.rank.wait)
 
     def warm_up(self) -> None:
-        """Compile or load every kernel of the run: one evaluation with energies and one without; nothing moves."""
+        """Compile or load every kernel of the run: a search, forces with energies and without; nothing moves."""
+        self.rank.search()
         self.rank.evaluate(self.step, self.timer)
         self.rank.begin_step(StepFlags(self.step))
         self.timer.run(self.rank.force_phases())
