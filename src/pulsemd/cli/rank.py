@@ -156,7 +156,7 @@ def _decisions(simulation: Simulation) -> str:
     return (
         f"{simulation.system.topology.n_atoms} atoms, {transport.size} rank(s) as {simulation.grid}, "
         f"transport {transport.name} ({transport.path}), plan {plan.kind} with {len(plan.pulses)} pulse(s), "
-        f"precision {options.precision}, device cpu (this version has CPU kernels only)\n"
+        f"precision {options.precision}, device {simulation.rank.device_name} ({options.device_reason})\n"
         f"list cut-off {simulation.r_list:.3f} nm, nstlist {s.nstlist}, dt {s.dt:g} ps, {s.nsteps} steps"
     )
 

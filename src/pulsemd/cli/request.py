@@ -85,8 +85,7 @@ def run_options(args: argparse.Namespace, table: dict[str, Any], started_ranks: 
         raise ConfigError(f"[pulsemd] {unknown[0]}: no such setting; there are {', '.join(FLAGS)}")
     values = {name: table[name] for name in FLAGS if name in table}
     values |= {name: value for name in FLAGS if (value := getattr(args, name)) is not None}
-    if values.pop("device", "auto") == "cuda":
-        raise ConfigError("--device cuda: this version has CPU kernels only; use --device cpu")
+    values.setdefault("device", "auto")
     if isinstance(values.get("grid"), list):
         values["grid"] = tuple(values["grid"])
     if started_ranks is not None:

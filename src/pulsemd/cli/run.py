@@ -10,6 +10,7 @@ from typing import Any
 from pulsemd.base.errors import ConfigError, InputError, TransportError
 from pulsemd.cli.request import RunRequest, input_files, run_options
 from pulsemd.cli.started import started_as
+from pulsemd.engine.device import choose_device
 from pulsemd.halo import TRANSPORTS, launch, open_transport
 from pulsemd.io.gromacs.mdp import read_settings
 
@@ -25,8 +26,9 @@ def main(args: argparse.Namespace) -> int:
     options = run_options(args, table, None if started is None else started[1])
     if options.rung not in TRANSPORTS:
         raise TransportError(
-            f"--transport {options.rung}: needs a GPU, and this version has CPU kernels only"
+            f"--transport {options.rung}: is not part of this version, which runs one GPU alone"
         )
+    options = choose_device(options)
     request = RunRequest(
         conf,
         top,

@@ -7,6 +7,7 @@ from typing import Literal
 
 Precision = Literal["fast", "reproducible"]
 PlanKind = Literal["staged", "direct", "auto"]
+Device = Literal["cpu", "cuda", "auto"]
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,10 @@ class RunOptions:
         Bound of every host wait in seconds; None: PULSEMD_TIMEOUT, else 30.
     trace : bool
         Keep every phase call for a timeline.
+    device : {'cpu', 'cuda', 'auto'}
+        ``auto`` is resolved by `pulsemd.engine.device.choose_device` before a run.
+    device_reason : str
+        Why this device was taken, for the report.
     """
 
     ranks: int = 1
@@ -35,6 +40,8 @@ class RunOptions:
     precision: Precision = "fast"
     timeout: float | None = None
     trace: bool = False
+    device: Device = "cpu"
+    device_reason: str = "as asked for"
 
     @property
     def rung(self) -> str:

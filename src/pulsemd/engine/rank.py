@@ -71,7 +71,10 @@ class Rank:
         Rows and plan of the current list lifetime.
     positions, forces : Channel-backed arrays (capacity, 3)
     velocities : (n_owned, 3) float32
+    device_name : str
     """
+
+    device_name = "cpu"
 
     def __init__(self, transport: Transport, system: System, options: RunOptions, r_list: float) -> None:
         self.transport, self.system, self.options, self.r_list = transport, system, options, r_list
@@ -334,3 +337,6 @@ class Rank:
         x, v = self.x[:n].copy(), self.velocities[:n].copy()
         timer.timed("update", self.update)
         self.x[:n], self.velocities[:n] = x, v
+
+    def wait(self) -> None:
+        """Until everything launched is done: at once, on a CPU."""

@@ -14,18 +14,23 @@ import numpy as np
 import pulsemd
 from pulsemd.engine.simulation import Simulation
 
+GRAPH_REASON = {
+    "cpu": "CUDA graphs need a GPU",
+    "cuda": "the kernels of a step are launched one by one in this version",
+}
+
 
 def rank_report(simulation: Simulation) -> dict[str, Any]:
     """What one rank contributes to the summary: seconds by phase, owned and ghost atoms, bytes it sent."""
     rank = simulation.rank
-    width = rank.x.itemsize * 3, rank.f.itemsize * 3
-    rows = sum(pulse.n_send for pulse in rank.domain.plan.pulses)
+    domain, width = rank.domain, (rank.x.itemsize * 3, rank.f.itemsize * 3)
+    rows = sum(pulse.n_send for pulse in domain.plan.pulses)
     return {
         "seconds": dict(simulation.timer.seconds),
         "calls": dict(simulation.timer.calls),
-        "owned": rank.domain.n_owned,
-        "ghosts": rank.domain.n_local - rank.domain.n_owned,
-        "bytes_per_step": rows * width[0] + (rank.domain.n_local - rank.domain.n_owned) * width[1],
+        "owned": domain.n_owned,
+        "ghosts": domain.n_local - domain.n_owned,
+        "bytes_per_step": rows * width[0] + (domain.n_local - domain.n_owned) * width[1],
     }
 
 
@@ -49,9 +54,11 @@ def summarize(
     return {
         "atoms": simulation.system.topology.n_atoms,
         "ranks": transport.size,
-        "ranks_per_gpu": None,
+        "ranks_per_gpu": 1 if simulation.options.device == "cuda" else None,
         "grid": list(simulation.grid.shape),
-        "device": "cpu",
+        "device": simulation.options.device,
+        "device_name": simulation.rank.device_name,
+        "device_reason": simulation.options.device_reason,
         "transport": transport.name,
         "path": transport.path,
         "plan": plan.kind,
@@ -63,7 +70,7 @@ def summarize(
         "us_per_step": per_step * 1e6,
         "ns_per_day": settings.dt * 86.4 / per_step if per_step else 0.0,
         "wall_seconds": wall,
-        "graph": "none: CUDA graphs need a GPU",
+        "graph": "none: " + GRAPH_REASON[simulation.options.device],
         "host_blocking_waits_per_step": 2 * len(plan.pulses) if transport.size > 1 else 0,
         "phases": phase_table(reports),
         "owned_atoms": [report["owned"] for report in reports],

@@ -1,0 +1,54 @@
+"""Which device a run takes, and the rank that works on it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pulsemd.base.errors import TransportError
+from pulsemd.device.cuda import find_device_problem
+from pulsemd.engine.options import RunOptions
+from pulsemd.engine.rank import Rank
+from pulsemd.engine.system import System
+from pulsemd.halo import Transport
+
+if TYPE_CHECKING:
+    from pulsemd.engine.gpu_rank import GpuRank
+
+
+def choose_device(options: RunOptions) -> RunOptions:
+    """The options with ``device`` settled as 'cpu' or 'cuda', and the reason.
+
+    Raises
+    ------
+    TransportError
+        If a GPU is asked for and cannot be used; the message says why.
+    """
+    if options.device == "cpu":
+        return options
+    problem = _problem(options)
+    if problem is None:
+        reason = "as asked for" if options.device == "cuda" else "a GPU is there, and one rank uses one"
+        return replace(options, device="cuda", device_reason=reason)
+    if options.device == "cuda":
+        raise TransportError(f"--device cuda: {problem}")
+    return replace(options, device="cpu", device_reason=problem)
+
+
+def _problem(options: RunOptions) -> str | None:
+    """Why these options cannot run on a GPU; None if they can."""
+    if options.ranks != 1:
+        return f"one GPU runs one rank, and {options.ranks} are asked for; use --ranks 1 or --device cpu"
+    if options.rung != "loopback":
+        return f"--transport {options.rung} moves memory of the host; use --transport loopback or --device cpu"
+    problem = find_device_problem()
+    return None if problem is None else problem.removeprefix("--device cuda: ")
+
+
+def new_rank(transport: Transport, system: System, options: RunOptions, r_list: float) -> Rank | GpuRank:
+    """The rank of a run on the device that the options name."""
+    if options.device == "cuda":
+        from pulsemd.engine.gpu_rank import GpuRank
+
+        return GpuRank(transport, system, options, r_list)
+    return Rank(transport, system, options, r_list)
