@@ -1,0 +1,165 @@
+"""Forces of all pairs within the cutoff, on one GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from pulsemd.base.errors import UnstableError
+from pulsemd.device.cuda import CudaDevice
+from pulsemd.forcefield.nonbonded import LennardJonesTable
+from pulsemd.kernels.nonbonded.cuda_programs import WARPS, pair_program
+from pulsemd.kernels.nonbonded.parameters import AtomParameters, kernel_combination
+from pulsemd.kernels.nonbonded.settings import PairSettings, pair_constants
+from pulsemd.kernels.nonbonded.spec import FORCE_LIMIT, MINIMUM_DISTANCE2, KernelSpec, Precision
+from pulsemd.kernels.search.gpu import GpuSearch, ListCounts
+from pulsemd.kernels.search.gpu_layout import Slots
+from pulsemd.kernels.search.search import is_orthorhombic, lattice_scale, widths_of
+
+
+class GpuPairForces:
+    """Lennard-Jones and Coulomb forces of all pairs; the counterpart of `PairForces` for one rank on a GPU.
+
+    Parameters
+    ----------
+    device : CudaDevice
+    table : LennardJonesTable
+    settings : PairSettings
+    precision : {'fast', 'reproducible'}
+        'reproducible': forces and energies are int64 sums whose bits depend on no order and no launch shape.
+    type_index : (n_atoms,) int32
+        By global id, as the following three.
+    charge : (n_atoms,) float64, e
+    exclusion_offset, exclusion_atoms : (n_atoms + 1,) int64, (k,) int32
+        Excluded partners, symmetric.
+    warps : int, optional
+        Warps of a block; even. Changes the launch shape only.
+
+    Notes
+    -----
+    Call `search`, then `forces` any number of times; `check` when it suits. `forces` neither allocates nor
+    waits once it has run with the same arguments, so it can be captured in a graph.
+    """
+
+    def __init__(
+        self,
+        device: CudaDevice,
+        table: LennardJonesTable,
+        settings: PairSettings,
+        precision: Precision,
+        type_index: np.ndarray,
+        charge: np.ndarray,
+        exclusion_offset: np.ndarray,
+        exclusion_atoms: np.ndarray,
+        warps: int | None = None,
+    ) -> None:
+        self.device, self.precision, self.warps = device, precision, warps or WARPS[precision]
+        self.constants = pair_constants(settings)
+        rule = AtomParameters(table, self.constants, kernel_combination(table))
+        self.combination, self.n_types = rule.combination, rule.n_types
+        self._table = device.to_device(rule.table)
+        parameters = rule.own[type_index]
+        filler = 0
+        if self.combination == "table":
+            parameters[:, 0] = np.asarray(type_index, np.int32).view(np.float32)
+            filler = self.n_types - 1
+        scaled = np.asarray(charge, np.float64) * rule.charge_scale
+        self.pairs = GpuSearch(
+            device, scaled, parameters, filler, exclusion_offset, exclusion_atoms, precision == "reproducible"
+        )
+        self._error = device.zeros(1, np.int32)
+        self._constants = device.empty(17, np.float32)
+        self._constants_now = np.empty(0, np.float32)
+        self._no_totals = device.zeros(11, np.float64 if precision == "fast" else np.int64)
+        self._launches: dict[tuple[Any, ...], Callable[[], None]] = {}
+
+    @property
+    def slots(self) -> Slots:
+        """Atoms in cluster order."""
+        return self.pairs.slots
+
+    def search(
+        self, x: Any, gid: Any, box: np.ndarray, r_list: float, r_inner: float | None = None
+    ) -> ListCounts:
+        """Sort the atoms into `slots` and list the pairs within ``r_list``; see `GpuSearch.search`.
+
+        Parameters
+        ----------
+        r_inner : float, nm, optional
+            Radius that a pruning call of `forces` keeps, between the cutoff and ``r_list``.
+        """
+        counts = self.pairs.search(x, gid, box, r_list)
+        near = r_list + counts.super_radius * (1.0 + 1e-5) <= 0.5 * widths_of(box).min()
+        self.spec = KernelSpec(
+            self.precision,
+            self.combination,
+            "relative" if self.precision == "fast" and near else "pairwise",
+            is_orthorhombic(box),
+            energies=False,
+        )
+        self._set_constants(box, r_list if r_inner is None else r_inner)
+        self._launches.clear()
+        return counts
+
+    def _set_constants(self, box: np.ndarray, r_inner: float) -> None:
+        c = self.constants
+        limit = FORCE_LIMIT[self.precision] ** 2
+        scalars = (c.cutoff**2, c.k_rf, c.c_rf, c.shift6, c.shift12, MINIMUM_DISTANCE2, limit, r_inner**2)
+        values = np.concatenate((np.array(scalars, np.float32), lattice_scale(box)))
+        if not np.array_equal(values, self._constants_now):
+            self._constants_now = values
+            self._constants.set(values, stream=self.device.stream)
+
+    def forces(
+        self, forces: Any, energies: Any = None, prune: bool = False, blocks: int | None = None
+    ) -> None:
+        """Add the forces of all listed pairs at the positions ``slots.x``.
+
+        Parameters
+        ----------
+        forces : (capacity, 4) float32 kJ/mol/nm, or int64 in units of 2^-32 of it
+            OUTPUT, added to; by slot.
+        energies : (11,) float64 kJ/mol, or int64 in units of 2^-20 of it; optional
+            OUTPUT, added to: Lennard-Jones, Coulomb, and the virial sum of r_ij (x) f_ij, row by row.
+        prune : bool
+            Also work out which tiles have a pair within ``r_inner`` now: until the next search or the next
+            pruning call, calls that do not prune evaluate only those. Ignored in reproducible mode, where the
+            pairs are those of the search.
+        blocks : int, optional
+            Blocks of the launch; any number gives the same sums. Default: one for each entry of the list.
+        """
+        prune = prune and self.precision == "fast"
+        key = (forces.data.ptr, None if energies is None else energies.data.ptr, prune, blocks)
+        launch = self._launches.get(key)
+        if launch is None:
+            launch = self._launches[key] = self._bind(forces, energies, prune, blocks)
+        launch()
+
+    def _bind(self, forces: Any, energies: Any, prune: bool, blocks: int | None) -> Callable[[], None]:
+        spec = replace(self.spec, energies=energies is not None)
+        kernel = self.device.kernel(pair_program(spec, prune, self.warps), "pair_forces")
+        slots, pairs = self.slots, self.pairs.list
+        return kernel.bind(
+            self.pairs.counts.entries if blocks is None else blocks, 32 * self.warps,
+            slots.x, slots.parameters, self.pairs.super_center, pairs.entries, np.int32(len(pairs.entries)),
+            pairs.groups, pairs.masks, pairs.outer, pairs.words, pairs.counters, self._constants, self._table,
+            np.int32(self.n_types), forces, self._no_totals if energies is None else energies, self._error,
+        )  # fmt: skip
+
+    def check(self) -> None:
+        """Report a force that was out of range since the last check; waits for the device.
+
+        Raises
+        ------
+        UnstableError
+            If a force was beyond `FORCE_LIMIT` or not a number.
+        """
+        if self.device.to_host(self._error)[0]:
+            self.device.clear(self._error)
+            raise UnstableError(
+                f"a pair force is not a number or above {FORCE_LIMIT[self.precision]:.3g} kJ/mol/nm: atoms "
+                "overlap; check the starting structure (minimise it first) and the time step"
+            )

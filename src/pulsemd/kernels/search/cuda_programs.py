@@ -1,0 +1,46 @@
+"""The CUDA programs of a search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+from pulsemd.device.program import CudaProgram
+
+_PACKAGE = "pulsemd.kernels.search"
+
+LIST_THREADS = 256
+"""Threads of a block of ``list_clusters``."""
+
+CHUNKS = (4, 8, 16)
+"""Groups of a full entry: small systems take short entries, so that every multiprocessor gets some."""
+
+
+def search_program(file: str, **defines: int | str) -> CudaProgram:
+    """The program of one file; its kernel has the file's name."""
+    return CudaProgram(_PACKAGE, file, tuple(defines.items()), exact=True)
+
+
+def arrange_program(filler: int) -> CudaProgram:
+    """``arrange_clusters``; ``filler`` is the integer whose bits are the first parameter of an empty slot."""
+    return search_program("arrange_clusters.cu", FILLER=filler)
+
+
+def list_program(chunk: int, exact: bool, orthorhombic: bool) -> CudaProgram:
+    """``list_clusters``; ``exact`` gives every half group a bitmask of the pairs within the radius."""
+    return search_program(
+        "list_clusters.cu",
+        THREADS=LIST_THREADS,
+        CHUNK=chunk,
+        EXACT=str(exact).lower(),
+        ORTHORHOMBIC=str(orthorhombic).lower(),
+    )
+
+
+def programs() -> Iterator[CudaProgram]:
+    """Every variant that a run can ask for."""
+    for file in ("bin_atoms.cu", "scan_bins.cu", "fill_bins.cu", "sort_columns.cu"):
+        yield search_program(file)
+    yield arrange_program(0)
+    for chunk, exact, orthorhombic in product(CHUNKS, (False, True), (False, True)):
+        yield list_program(chunk, exact, orthorhombic)

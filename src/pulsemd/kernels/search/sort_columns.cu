@@ -1,0 +1,23 @@
+// Rank of each atom in its column by (height, global id): a bin holds few atoms, so each counts those below it.
+#include "vector.cuh"
+#include "columns.cuh"
+
+extern "C" __global__ void sort_columns(const int4* __restrict__ row_x, const int* __restrict__ row_gid,
+                                        const int2* __restrict__ row_bin, const int n_atoms,
+                                        const ColumnGrid* __restrict__ grid, const int* __restrict__ bin_start,
+                                        const int* __restrict__ column_start, const int* __restrict__ binned_row,
+                                        int* __restrict__ slot_row) {
+  const int place = blockIdx.x * blockDim.x + threadIdx.x;
+  if (place >= n_atoms) return;
+  const int row = binned_row[place], bin = row_bin[row].x, axis = grid->axis2, slabs = grid->slabs;
+  const int first = bin_start[bin], last = bin_start[bin + 1], id = row_gid[row];
+  const uint32 above = height(component(row_x[row], axis));
+  int rank = 0;
+  for (int other = first; other < last; other++) {
+    const int neighbor = binned_row[other];
+    const uint32 h = height(component(row_x[neighbor], axis));
+    rank += h < above || (h == above && row_gid[neighbor] < id);
+  }
+  const int column = bin / slabs;
+  slot_row[64 * column_start[column] + first - bin_start[column * slabs] + rank] = row;
+}
