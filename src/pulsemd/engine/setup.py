@@ -29,11 +29,31 @@ def choose_list_cutoff(system: System) -> float:
         if s.rlist < r_cut:
             raise InputError(f"rlist {s.rlist:g} nm is below the cut-off {r_cut:g} nm; raise rlist")
         return s.rlist
-    temperature = _temperature(system)
-    if s.nsteps == 0 or s.nstlist == 1 or temperature == 0.0:
+    if s.nsteps == 0:
+        return r_cut
+    return _cutoff_for(system, s.nstlist)
+
+
+def inner_cutoff(system: System, r_list: float, interval: int) -> float | None:
+    """Radius in nm that a list pruned every `interval` steps must keep for the same drift tolerance.
+
+    None where pruning gains nothing: a given ``rlist``, or a list that is no older than that anyway.
+    """
+    s = system.settings
+    if s.verlet_buffer_tolerance < 0 or interval >= s.nstlist:
+        return None
+    radius = _cutoff_for(system, interval)
+    return radius if radius < r_list else None
+
+
+def _cutoff_for(system: System, nstlist: int) -> float:
+    """Cut-off of a list used for `nstlist` steps, from the drift tolerance."""
+    s = system.settings
+    r_cut, temperature = max(s.rcoulomb, s.rvdw), _temperature(system)
+    if nstlist == 1 or temperature == 0.0:
         return r_cut
     kinds = _atom_kinds(system)
-    conditions = ListConditions(system.volume, temperature, s.dt, s.nstlist, r_cut)
+    conditions = ListConditions(system.volume, temperature, s.dt, nstlist, r_cut)
     return list_cutoff(s.verlet_buffer_tolerance, kinds, conditions, partial(_pair_energy, system, kinds))
 
 

@@ -231,8 +231,7 @@ class GpuUpdate:
 
     def set_first_step(self, step: int) -> None:
         """The step that has offset 0 from now on; does not wait."""
-        with self.device.current():
-            self._control[0] = step
+        self._control[:1].set(np.array([step], np.int64), stream=self.device.stream)
 
     def read(self) -> np.void:
         """The record `CONTROL`; waits for the device."""

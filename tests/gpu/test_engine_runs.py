@@ -1,0 +1,132 @@
+"""Whole runs on a device: energies of the CPU, conservation, temperature, and equal bits in reproducible mode."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from pulsemd.engine.options import RunOptions
+from pulsemd.engine.simulation import Reporter, Simulation
+from pulsemd.halo import open_transport
+from pulsemd.kernels.update import cuda_programs
+from pulsemd.kernels.update import gpu as gpu_update
+from systems import bundled_system
+
+pytestmark = pytest.mark.gpu
+
+
+def simulate(system, precision="fast", device="cuda", reporters=None):
+    return Simulation(
+        open_transport("loopback"), system, RunOptions(precision=precision, device=device), reporters
+    )
+
+
+@pytest.mark.parametrize("precision", ["fast", "reproducible"])
+def test_energies_on_device_equal_cpu(device, precision):
+    system = bundled_system()
+    reference = simulate(system, "reproducible", "cpu").evaluate()
+    mine = simulate(system, precision).evaluate()
+    for name in ("lj", "coulomb", "potential", "kinetic"):
+        assert mine[name] == pytest.approx(reference[name], rel=1e-5), name
+    trace = {
+        k: 3 * e["pressure"] * e["volume"] / 16.6054 - 2 * e["kinetic"]
+        for k, e in (("m", mine), ("r", reference))
+    }
+    assert trace["m"] == pytest.approx(trace["r"], rel=2e-5, abs=2.0)
+
+
+@pytest.mark.parametrize("precision", ["fast", "reproducible"])
+def test_energy_is_conserved_without_a_thermostat(device, precision):
+    """Below 0.05 kJ/mol/ps per atom is what a wrong force or a lost pair would exceed at once."""
+    conserved = []
+    reporter = Reporter(100, energies=lambda _s, _t, e: conserved.append(e["conserved"]))
+    system = bundled_system(
+        tcoupl="no", nsttcouple=10, verlet_buffer_tolerance=-1.0, rlist=1.15, nstlist=10, dt=0.001
+    )
+    simulate(system, precision, reporters=[reporter]).run(4001)
+    time = np.arange(len(conserved)) * 0.1
+    settled = time >= 1.0
+    slope = np.polyfit(time[settled], np.array(conserved)[settled], 1)[0]
+    assert abs(slope) / system.topology.n_atoms < 2e-3
+
+
+def test_thermostat_on_device_holds_the_temperature(device):
+    temperature = []
+    reporter = Reporter(20, energies=lambda _s, _t, e: temperature.append(e["temperature"]))
+    simulation = simulate(bundled_system(tau_t=0.1), reporters=[reporter])
+    simulation.run(1000)
+    assert np.mean(temperature[10:]) == pytest.approx(300.0, abs=6.0)
+    frame = simulation.gather()
+    mass = simulation.system.topology.mass
+    assert np.abs(mass @ frame.v).max() < 2.0
+    energies = simulation.evaluate()
+    assert np.isfinite(list(energies.values())).all()
+
+
+def test_waters_stay_rigid_on_device(device):
+    system = bundled_system()
+    simulation = simulate(system)
+    simulation.run(200)
+    x = simulation.gather().x
+    o, h1, h2 = (x[system.topology.settle_atoms[:, k]] for k in range(3))
+    d_oh, d_hh = system.topology.settle_parameters[0]
+    for a, b, length in ((o, h1, d_oh), (o, h2, d_oh), (h1, h2, d_hh)):
+        r = (a - b).astype(np.float64) / 2**32 @ system.box
+        np.testing.assert_allclose(np.linalg.norm(r, axis=1), length, atol=2e-8)
+
+
+def test_reproducible_runs_on_device_give_one_hash_for_any_launch_shape(device, monkeypatch):
+    system = bundled_system()
+
+    def digest():
+        simulation = simulate(system, "reproducible", reporters=[Reporter(50, energies=lambda *_: None)])
+        simulation.run(300)
+        return simulation.trajectory_hash(), simulation.evaluate()
+
+    first = digest()
+    assert digest() == first
+    for module in (cuda_programs, gpu_update):
+        monkeypatch.setattr(module, "MOVE_THREADS", 128)
+        monkeypatch.setattr(module, "SUM_THREADS", 64)
+    assert digest() == first
+
+
+def test_device_and_cpu_follow_the_same_trajectory_for_a_while(device):
+    system = bundled_system(nsttcouple=5, nstcomm=10)
+    ends = []
+    for where in ("cpu", "cuda"):
+        simulation = simulate(system, "reproducible", where)
+        simulation.run(25)
+        ends.append(simulation.gather())
+    r = (ends[0].x - ends[1].x).astype(np.float64) / 2**32 @ system.box
+    assert np.abs(r).max() < 2e-6
+    np.testing.assert_allclose(ends[0].v, ends[1].v, atol=2e-3)
+
+
+def test_blow_up_on_device_names_step_and_atom(device):
+    from pulsemd.base.errors import UnstableError
+
+    system = bundled_system()
+    system.v[3:6] = 5e5
+    simulation = simulate(system)
+    with pytest.raises(UnstableError, match=r"SOL 2 \w+ \(atom [456]\)|overlap"):
+        simulation.run(50)
+
+
+def test_run_command_on_device_writes_its_choice_into_the_summary(device, pulsemd):
+    summary = pulsemd.summary("run", "water", "-o", "out", "--device", "cuda", "--steps", 100)
+    assert summary["device"] == "cuda"
+    assert device.name in summary["device_name"]
+    assert summary["steps"] == 100
+    auto = pulsemd.summary("run", "water", "-o", "out2", "--steps", 10)
+    assert auto["device"] == "cuda"
+    assert auto["device_reason"]
+    assert json.loads((pulsemd.folder / "out" / "summary.json").read_text())["trajectory_hash"]
+
+
+def test_several_ranks_on_one_gpu_are_refused_with_the_remedy(pulsemd):
+    done = pulsemd("run", "water", "-o", "out", "--device", "cuda", "--ranks", 2)
+    assert done.returncode == 4
+    assert "--ranks 1" in done.stderr

@@ -1,0 +1,197 @@
+"""Leap-frog, SETTLE, SHAKE, coupling and reordering on a device against the kernels of the CPU."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from layout import put_forces, shuffled_slots
+from pulsemd.engine.coupling import v_rescale_factor
+from pulsemd.engine.movers import ConstrainedGroups, water_kinds
+from pulsemd.kernels.constraints.shake import leapfrog_shake
+from pulsemd.kernels.update.gpu import NO_ERROR, GpuUpdate, UpdateConstants
+from pulsemd.kernels.update.leapfrog import kinetic_sums, leapfrog_free, leapfrog_settle, new_scratch
+from systems import bundled_system
+
+pytestmark = pytest.mark.gpu
+BOX = np.array([[1.9, 0, 0], [0.3, 1.8, 0], [-0.4, 0.5, 1.7]])
+DT, TARGET, N_DOF, KEEP, SEED, STEP = 0.002, 3100.0, 2690, 0.8, 77, 12345
+
+
+class NoGroups:
+    offset, atoms = np.zeros(1, np.int64), np.zeros(0, np.int32)
+    pair_offset, pairs, lengths = np.zeros(1, np.int64), np.zeros((0, 2), np.int32), np.zeros(0)
+
+
+class Stars(NoGroups):
+    """Groups of one heavy atom and three hydrogens."""
+
+    def __init__(self, n_groups):
+        self.offset, self.atoms = np.arange(n_groups + 1) * 4, np.arange(4 * n_groups, dtype=np.int32)
+        self.pair_offset = np.arange(n_groups + 1) * 3
+        self.pairs = np.tile(np.array([[0, 1], [0, 2], [0, 3]], np.int32), (n_groups, 1))
+        self.lengths = np.full(3 * n_groups, 0.1)
+
+
+def random_state(n, mass, fixed, seed=1):
+    rng = np.random.default_rng(seed)
+    v = (rng.normal(size=(n, 3)) * np.sqrt(2.5 / np.maximum(mass, 1.0))[:, None]).astype(np.float32)
+    f = rng.normal(size=(n, 3)) * 500
+    return v, np.rint(f * 2**32).astype(np.int64) if fixed else f.astype(np.float32)
+
+
+def start(device, x, v, f, mass, waters, groups, fixed, box):
+    """A GpuUpdate settled in shuffled slots whose record says: step `STEP`, coupling of the old velocities."""
+    constants = UpdateConstants(box, DT, mass, waters, groups, TARGET, N_DOF, KEEP, SEED)
+    update = GpuUpdate(device, constants, v, fixed)
+    slots, where = shuffled_slots(device, x)
+    update.settle_in(slots, put_forces(device, slots, where, f))
+    update.set_first_step(STEP - 3)
+    return update, slots, where
+
+
+def moved(device, update, slots, where, fixed):
+    """Positions, velocities and constraint virial after a coupled step."""
+    virial = device.zeros(9, np.int64 if fixed else np.float64)
+    update.move(3, True, virial)
+    x, v = device.to_host(slots.x), device.to_host(update.velocities)
+    assert (x[where, 3] == 12345).all()
+    return x[where, :3], v[where, :3], device.to_host(virial)
+
+
+def compare(mine, reference, fixed):
+    """The same bits without contraction; else positions to a lattice unit, velocities and virial to rounding."""
+    if fixed:
+        for a, b in zip(mine, reference, strict=True):
+            np.testing.assert_array_equal(a, b)
+        return
+    assert np.abs((mine[0] - reference[0]).astype(np.int64)).max() <= 1
+    np.testing.assert_allclose(mine[1], reference[1], rtol=3e-7, atol=1e-7)
+    np.testing.assert_allclose(mine[2], reference[2], rtol=1e-9, atol=1e-7)
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_coupling_on_device_equals_cpu(device, fixed):
+    system = bundled_system()
+    mass, n = system.topology.mass, system.topology.n_atoms
+    v, f = random_state(n, mass, fixed)
+    update, _, _ = start(
+        device, system.x, v, f, mass, water_kinds(system.topology), NoGroups(), fixed, system.box
+    )
+    update.sum_kinetic(3, True, True)
+    control = update.read()
+    sums = np.zeros(4, np.int64 if fixed else np.float64)
+    kinetic_sums(v, mass, n, fixed, sums)
+    energy, momentum = (sums[0] / 2**20, sums[1:] / 2**32) if fixed else (sums[0], sums[1:])
+    rtol = 0.0 if fixed else 1e-9
+    np.testing.assert_allclose(control["momentum"], momentum, rtol=rtol, atol=0 if fixed else 1e-7)
+    np.testing.assert_allclose(control["com"], momentum / mass.sum(), rtol=1e-12, atol=1e-12)
+    energy -= 0.5 * momentum @ momentum / mass.sum()
+    # interval and tau that give KEEP
+    scale = v_rescale_factor(energy, TARGET, N_DOF, -1.0 / np.log(KEEP), 1.0, SEED, STEP)
+    assert control["scale"] == pytest.approx(scale, rel=1e-12)
+    assert control["before"] == pytest.approx(energy * scale**2, rel=1e-12)
+    assert control["work"] == pytest.approx(energy * (scale**2 - 1), rel=1e-9)
+    assert int(control["error"]) == NO_ERROR
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_settle_step_on_device_equals_cpu(device, fixed):
+    system = bundled_system()
+    mass, n = system.topology.mass, system.topology.n_atoms
+    waters = water_kinds(system.topology)
+    v, f = random_state(n, mass, fixed)
+    update, slots, where = start(device, system.x, v, f, mass, waters, NoGroups(), fixed, system.box)
+    update.sum_kinetic(3, True, True)
+    control = update.read()
+    mine = moved(device, update, slots, where, fixed)
+    x, virial = system.x.copy(), np.zeros(9, np.int64 if fixed else np.float64)
+    for rows, geometry in waters:
+        bad = leapfrog_settle(
+            x, v, f, 2.0**-32 if fixed else 1.0, rows, geometry, system.box, np.linalg.inv(system.box) * 2.0**32,
+            DT, float(control["scale"]), control["com"].copy(), virial, 2.0**20 if fixed else 0.0, new_scratch(),
+        )  # fmt: skip
+        assert bad < 0
+    compare(mine, (x, v, virial), fixed)
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_free_atoms_on_device_equal_cpu_and_frozen_ones_stay(device, fixed):
+    n = 1000
+    rng = np.random.default_rng(4)
+    x = rng.integers(-(2**31), 2**31, (n, 3)).astype(np.int32)
+    mass = rng.uniform(1, 40, n)
+    mass[::7] = 0.0
+    v, f = random_state(n, mass, fixed)
+    update, slots, where = start(device, x, v, f, mass, [], NoGroups(), fixed, BOX)
+    update.sum_kinetic(3, False, True)
+    control = update.read()
+    mine = moved(device, update, slots, where, fixed)
+    y = x.copy()
+    leapfrog_free(
+        y, v, f, 2.0**-32 if fixed else 1.0, np.arange(n, dtype=np.int32), mass, np.linalg.inv(BOX) * 2.0**32, DT,
+        1.0, control["com"].copy(),
+    )  # fmt: skip
+    compare(mine, (y, v, np.zeros(9)), fixed)
+    assert (mine[0][::7] == x[::7]).all()
+    assert not mine[1][::7].any()
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_shake_step_on_device_equals_cpu(device, fixed):
+    groups, n = Stars(120), 480
+    rng = np.random.default_rng(5)
+    bonds = rng.normal(size=(120, 4, 3))
+    bonds *= 0.1 / np.linalg.norm(bonds, axis=2, keepdims=True)
+    bonds[:, 0] = 0.0
+    r = (rng.uniform(0, 1, (120, 1, 3)) @ BOX + bonds).reshape(-1, 3)
+    x = np.rint(r @ np.linalg.inv(BOX) * 2**32).astype(np.int64).astype(np.uint32).view(np.int32)
+    mass = np.tile([12.011, 1.008, 1.008, 1.008], 120)
+    v, f = random_state(n, mass, fixed)
+    update, slots, where = start(device, x, v, f, mass, [], groups, fixed, BOX)
+    update.sum_kinetic(3, True, True)
+    control = update.read()
+    mine = moved(device, update, slots, where, fixed)
+    y, virial = x.copy(), np.zeros(9, np.int64 if fixed else np.float64)
+    bad = leapfrog_shake(
+        y, v, f, 2.0**-32 if fixed else 1.0, groups.offset, groups.atoms, groups.pair_offset, groups.pairs,
+        groups.lengths, mass, BOX, np.linalg.inv(BOX) * 2.0**32, DT, float(control["scale"]), control["com"].copy(),
+        virial, 2.0**20 if fixed else 0.0,
+    )  # fmt: skip
+    assert bad < 0
+    compare(mine, (y, v, virial), fixed)
+    assert int(update.read()["error"]) == NO_ERROR
+
+
+def test_impossible_force_names_the_first_atom_and_leaves_it_in_place(device):
+    n = 500
+    x = np.random.default_rng(0).integers(-(2**31), 2**31, (n, 3)).astype(np.int32)
+    mass = np.full(n, 18.0)
+    v, f = random_state(n, mass, False)
+    f[[77, 33]] = np.nan
+    f[400] = 1e12
+    update, slots, where = start(device, x, v, f, mass, [], NoGroups(), False, BOX)
+    update.move(5, False)
+    update.move(6, False)
+    error = int(update.read()["error"])
+    assert (error >> 32, error & 0xFFFFFFFF) == (5, 33)
+    assert (device.to_host(slots.x)[where[[33, 77, 400]], :3] == x[[33, 77, 400]]).all()
+
+
+def test_velocities_follow_the_atoms_through_two_orders(device):
+    system = bundled_system()
+    v = system.v
+    constants = UpdateConstants(
+        system.box, DT, system.topology.mass, water_kinds(system.topology), ConstrainedGroups(system.topology)
+    )
+    update = GpuUpdate(device, constants, v, False)
+    before = np.arange(len(v))
+    for seed in (3, 4):
+        slots, where = shuffled_slots(device, system.x, seed)
+        gid = device.to_host(slots.gid)
+        slots.source = device.to_device(np.where(gid >= 0, before[gid], -1).astype(np.int32))
+        update.settle_in(slots, device.zeros((slots.capacity, 4), np.float32))
+        held = device.to_host(update.velocities)
+        np.testing.assert_array_equal(held[where, :3], v)
+        assert not held[gid < 0].any()
+        before = where
