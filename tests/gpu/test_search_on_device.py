@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from pair_systems import compute_on, evaluate, make_forces, rows_on
+
 from nonbonded_reference import (  # isort: skip
     BOXES,
     System,

@@ -1,0 +1,116 @@
+"""Time of the pair kernel on a GPU, and its error against float64.
+
+Water at 100 atoms/nm^3, reaction field, cutoff 1.0 nm, list 1.1 nm, inner list by the kernel's own prune. Each
+time is the mean of the launches of one graph; the row has the median and spread of repeated graphs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import numpy as np
+from gpu_boxes import WaterLattice, water_lattice
+from result_rows import timed_row, write_rows
+
+from pulsemd.device.cuda import CudaDevice
+from pulsemd.kernels.nonbonded.gpu import GpuPairForces
+
+SIZES = {"24k": (20, 20, 20), "98k": (32, 32, 32), "786k": (64, 64, 64)}
+R_LIST, R_INNER = 1.1, 1.025
+LAUNCHES, REPEATS = 20, 9
+
+
+def make_forces(device: CudaDevice, water: WaterLattice, precision: str) -> GpuPairForces:
+    """Pair forces after a search."""
+    forces = GpuPairForces(
+        device, water.table, water.options, precision, water.type_index, water.charge, water.exclusion_offset,
+        water.exclusion_atoms,
+    )  # fmt: skip
+    rows = np.zeros((water.n_atoms, 4), np.int32)
+    rows[:, :3] = water.x
+    gid = np.arange(water.n_atoms, dtype=np.int32)
+    forces.search(device.to_device(rows), device.to_device(gid), water.box, R_LIST, R_INNER)
+    return forces
+
+
+def time_launches(device: CudaDevice, launch, n: int = LAUNCHES) -> list[float]:
+    """Seconds of one launch, for each of some replays of a graph of ``n``."""
+    launch()
+
+    def many() -> None:
+        for _ in range(n):
+            launch()
+
+    replay, times = device.capture(many), []
+    replay()
+    for _ in range(REPEATS):
+        first = device.event()
+        replay()
+        times.append(device.elapsed(first, device.event()) / n)
+    return times
+
+
+def sampled_error(
+    device: CudaDevice, water: WaterLattice, pair_forces: GpuPairForces, sample: int = 2000
+) -> float:
+    """Relative L2 error of the forces on some atoms against float64."""
+    sys.path.append(str(Path(__file__).resolve().parent.parent / "tests" / "gpu"))
+    from pair_systems import evaluate, float64_forces
+
+    rows = np.sort(np.random.default_rng(3).choice(water.n_atoms, min(sample, water.n_atoms), replace=False))
+    pairs = np.stack(
+        (np.repeat(np.arange(water.n_atoms), np.diff(water.exclusion_offset)), water.exclusion_atoms), axis=1
+    )
+    expected = float64_forces(
+        device, water.x, water.box, water.charge, water.type_index, water.table, water.options, pairs, rows
+    )
+    found = evaluate(pair_forces, with_energies=False).forces[rows]
+    return float(np.linalg.norm(found - expected) / np.linalg.norm(expected))
+
+
+def measure(device: CudaDevice, name: str, water: WaterLattice) -> list[dict[str, object]]:
+    """Rows of one system: inner list, pruning call, whole list, energies; fast and reproducible."""
+    rows = []
+    for precision in ("fast", "reproducible"):
+        pair_forces = make_forces(device, water, precision)
+        fast, capacity = precision == "fast", pair_forces.slots.capacity
+        forces = device.zeros((capacity, 4), np.float32 if fast else np.int64)
+        totals = device.zeros(11, np.float64 if fast else np.int64)
+        ways = {"list": {}, "list+energies": {"energies": totals}}
+        if fast:
+            ways |= {"prune": {"prune": True}, "inner": {}, "inner+energies": {"energies": totals}}
+        for way, arguments in ways.items():
+            seconds = time_launches(device, lambda a=arguments, p=pair_forces, f=forces: p.forces(f, **a))
+            error = sampled_error(device, water, pair_forces)
+            rows.append(
+                timed_row(
+                    device.name, seconds, precision=precision, system=f"water-lattice {name}", n_atoms=water.n_atoms,
+                    nstlist="", steps=LAUNCHES, variant=way, r_list=R_LIST, r_inner=R_INNER, error=f"{error:.2e}",
+                    groups=pair_forces.pairs.counts.groups, entries=pair_forces.pairs.counts.entries,
+                    pairs=pair_forces.pairs.counts.pairs,
+                )
+            )  # fmt: skip
+            print(
+                {
+                    k: rows[-1][k]
+                    for k in ("n_atoms", "precision", "variant", "us_per_step", "us_min", "error")
+                }
+            )
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--sizes", nargs="*", default=list(SIZES), choices=SIZES)
+    options = parser.parse_args()
+    device, rows = CudaDevice(), []
+    for name in options.sizes:
+        rows += measure(device, name, water_lattice(SIZES[name]))
+    print(write_rows(options.out, "nonbonded_gpu", "kernel", rows))
+
+
+if __name__ == "__main__":
+    main()
