@@ -1,0 +1,201 @@
+"""Time of molecular dynamics of rigid water on one GPU, averaged over whole list lifetimes, searches included.
+
+    python benchmarks/bench_md_gpu.py --out benchmarks/results [--atoms 11000 90000] [--nstlist 100]
+
+Reaction field with a cut-off of 1.0 nm, 2 fs, v-rescale, as the bundled box. Precisions alternate. The columns after
+the common ones split a step: times of the device for one launch of each kernel (recorded as a graph, so the host
+does not count), the time of a search with its waits, and the time the host needs to launch a step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import datetime
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from pulsemd.engine import gpu_rank
+from pulsemd.engine.options import RunOptions
+from pulsemd.engine.rank import StepFlags
+from pulsemd.engine.simulation import Simulation
+from pulsemd.engine.system import System, prepare_system
+from pulsemd.halo import open_transport
+from pulsemd.io.gromacs.mdp import read_settings
+from pulsemd.io.gromacs.system import read_system
+from pulsemd.systems import build_water
+
+COLUMNS: Final = (
+    *(
+        "date",
+        "commit",
+        "device",
+        "n_gpus",
+        "n_ranks",
+        "grid",
+        "plan",
+        "transport",
+        "path",
+        "precision",
+        "system",
+    ),
+    *("n_atoms", "nstlist", "steps", "us_per_step", "us_min", "us_max", "peer", "peer_us"),
+    *("r_list", "r_inner", "prune_interval", "host_us", "search_us", "exclusions_us", "pairs_us", "prune_us"),
+    *("move_us", "kinetic_us", "mib_on_device"),
+)
+SIZES: Final = (11_000, 45_000, 90_000, 180_000, 360_000, 720_000)
+REPEATS: Final = 5
+LAUNCHES: Final = 20
+
+
+def water_system(n_atoms: int, nstlist: int) -> System:
+    """A box of water built from the bundled one, with velocities of 300 K."""
+    with tempfile.TemporaryDirectory() as folder:
+        box = build_water(n_atoms, Path(folder) / "water")
+        settings, _ = read_settings(box.parameters)
+        settings = replace(settings, nstlist=nstlist, nstenergy=0, gen_seed=1, ld_seed=1)
+        topology, table, configuration, settings = read_system(box.configuration, box.topology, settings, ())[
+            :4
+        ]
+    return prepare_system(
+        topology, table, settings, configuration.positions, configuration.velocities, configuration.box
+    )
+
+
+def timed(work: Callable[[], None]) -> float:
+    """Wall time of a call in microseconds."""
+    start = time.perf_counter()
+    work()
+    return (time.perf_counter() - start) * 1e6
+
+
+def on_device(rank: Any, launch: Callable[[], None]) -> float:
+    """Time of one launch on the device, us: the median over replays of a graph of many."""
+    device = rank.device
+    launch()
+    replay = device.capture(lambda: [launch() for _ in range(LAUNCHES)])
+    times = []
+    for _ in range(7):
+        first = device.event()
+        replay()
+        times.append(device.elapsed(first, device.event()) * 1e6 / LAUNCHES)
+    return float(np.median(times[1:]))
+
+
+def parts(simulation: Simulation) -> dict[str, float]:
+    """The split of a step; leaves the simulation unusable, as its atoms are moved by old forces."""
+    rank: Any = simulation.rank
+    rank.begin_step(StepFlags(simulation.step))
+    update, pairs, forces = rank._update, rank._pairs, rank.f
+    host = []
+    for _ in range(3):
+        rank.wait()
+        host.append(timed(lambda: [phase.call() for _ in range(20) for phase in rank.phases()]) / 20)
+    found = {
+        "host_us": float(np.median(host)),
+        "exclusions_us": on_device(rank, lambda: rank._exclusions.start_forces(False)),
+        "pairs_us": on_device(rank, lambda: pairs.forces(forces)),
+        "prune_us": on_device(rank, lambda: pairs.forces(forces, prune=True)),
+        "kinetic_us": on_device(rank, lambda: update.sum_kinetic(0, True, True)),
+        "move_us": on_device(rank, lambda: update.move(0, False)),
+    }
+    searches = []
+    for _ in range(6):
+        rank.wait()
+        searches.append(timed(lambda: (rank.search(), rank.wait())))
+    return found | {"search_us": float(np.median(searches[1:]))}
+
+
+def measure(n_atoms: int, nstlist: int, lifetimes: int) -> list[dict[str, Any]]:
+    """Both precisions of one size, alternated; one row each."""
+    system = water_system(n_atoms, nstlist)
+    runs: dict[str, tuple[Simulation, list[float]]] = {}
+    for precision in ("fast", "reproducible"):
+        options = RunOptions(device="cuda", precision=precision)
+        simulation = Simulation(open_transport("loopback"), system, options)
+        simulation.warm_up()
+        simulation.run(2 * nstlist)
+        runs[precision] = simulation, []
+    steps = lifetimes * nstlist
+    for _ in range(REPEATS):
+        for simulation, times in runs.values():
+            times.append(timed(lambda simulation=simulation: simulation.run(steps)) / steps)
+    return [row(simulation, precision, steps, times) for precision, (simulation, times) in runs.items()]
+
+
+def row(simulation: Simulation, precision: str, steps: int, times: list[float]) -> dict[str, Any]:
+    """One line of the results."""
+    rank: Any = simulation.rank
+    energies = simulation.evaluate()
+    print(
+        f"    {precision}: {energies['temperature']:.1f} K, potential {energies['potential']:.1f} kJ/mol",
+        flush=True,
+    )
+    median = float(np.median(times))
+    inner = rank._r_inner
+    values: dict[str, Any] = {
+        "date": datetime.date.today().isoformat(),
+        "commit": commit(),
+        "device": rank.device.name,
+        "n_gpus": 1,
+        "n_ranks": 1,
+        "grid": "1x1x1",
+        "plan": "staged",
+        "transport": simulation.transport.name,
+        "path": simulation.transport.path,
+        "precision": precision,
+        "system": "water",
+        "n_atoms": simulation.system.topology.n_atoms,
+        "nstlist": simulation.system.settings.nstlist,
+        "steps": steps,
+        "us_per_step": f"{median:.2f}",
+        "us_min": f"{min(times):.2f}",
+        "us_max": f"{max(times):.2f}",
+        "r_list": f"{simulation.r_list:.4f}",
+        "r_inner": "" if inner is None else f"{inner:.4f}",
+        "prune_interval": "" if inner is None else gpu_rank.PRUNE_INTERVAL,
+    }
+    split = {name: f"{value:.2f}" for name, value in parts(simulation).items()}
+    pool = rank.device.xp.get_default_memory_pool()
+    return dict.fromkeys(COLUMNS, "") | values | split | {"mib_on_device": f"{pool.used_bytes() / 2**20:.1f}"}
+
+
+def commit() -> str:
+    """PULSEMD_COMMIT, else the short commit of the tree."""
+    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+    return os.environ.get("PULSEMD_COMMIT") or done.stdout.strip() or "unknown"
+
+
+def main() -> None:
+    """Measure and write ``md_gpu__water__DEVICEx1__COMMIT.csv``."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--atoms", type=int, nargs="+", default=SIZES)
+    parser.add_argument("--nstlist", type=int, default=100)
+    parser.add_argument("--lifetimes", type=int, default=3, help="list lifetimes of one repeat")
+    options = parser.parse_args()
+    lines = []
+    for n_atoms in options.atoms:
+        for line in measure(n_atoms, options.nstlist, options.lifetimes):
+            lines.append(line)
+            print(*(f"{key}={value}" for key, value in line.items() if value != ""), flush=True)
+    options.out.mkdir(parents=True, exist_ok=True)
+    device = lines[0]["device"].lower().replace(" ", "-")
+    path = options.out / f"md_gpu__water__{device}x1__{commit()}.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        writer.writeheader()
+        writer.writerows(lines)
+    print(path)
+
+
+if __name__ == "__main__":
+    main()
