@@ -25,9 +25,9 @@ class Kernel:
     def __init__(self, device: CudaDevice, handle: Any, name: str) -> None:
         self._device, self._handle, self.name = device, handle, name
         attributes = handle.attributes
-        self.registers = int(attributes.num_regs())
-        self.shared_bytes = int(attributes.shared_size_bytes())
-        self.local_bytes = int(attributes.local_size_bytes())
+        self.registers = int(attributes.num_regs)
+        self.shared_bytes = int(attributes.shared_size_bytes)
+        self.local_bytes = int(attributes.local_size_bytes)
 
     def bind(
         self, grid: int | tuple[int, ...], block: int, *arguments: Any, shared: int = 0
