@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numba import njit
 
 from pulsemd.forcefield.nonbonded import LennardJonesTable
 from pulsemd.kernels.nonbonded.settings import PairConstants
@@ -71,12 +72,22 @@ class AtomParameters:
 
     def blocks(self, pairs: PairList, type_index: np.ndarray, charge: np.ndarray):
         """Parameters (n_blocks * 24,) float32 and types (n_blocks * 8,) int32 of all places."""
-        filled = pairs.rows >= 0
-        types = np.where(filled, type_index[pairs.source], self.n_types - 1).astype(np.int32)
-        scaled = np.where(filled, charge[pairs.source] * self.charge_scale, 0.0)
-        n_blocks = len(types) // LANES
-        parameters = aligned(n_blocks * BLOCK, np.float32)
-        view = parameters.reshape(n_blocks, 3, LANES)
-        view[:, 0] = scaled.reshape(n_blocks, LANES)
-        view[:, 1:] = self.own[types].reshape(n_blocks, LANES, 2).transpose(0, 2, 1)
+        n_blocks = len(pairs.rows) // LANES
+        parameters, types = aligned(n_blocks * BLOCK, np.float32), np.empty(len(pairs.rows), np.int32)
+        own, scale = self.own, self.charge_scale
+        _fill_blocks(
+            pairs.rows, pairs.source, type_index, charge, scale, own, self.n_types - 1, parameters, types
+        )
         return parameters, types
+
+
+@njit(cache=True, nogil=True)
+def _fill_blocks(rows, source, type_index, charge, charge_scale, own, empty_type, parameters, types):
+    """Parameters and types of all places (OUTPUT); those of the empty type where there is no row."""
+    for place in range(len(rows)):
+        row, at = source[place], place // LANES * BLOCK + place % LANES
+        real = rows[place] >= 0
+        kind = type_index[row] if real else empty_type
+        types[place] = kind
+        parameters[at] = charge[row] * charge_scale if real else 0.0
+        parameters[at + LANES], parameters[at + 2 * LANES] = own[kind, 0], own[kind, 1]

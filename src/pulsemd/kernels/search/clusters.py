@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -30,7 +31,7 @@ class Boxes(NamedTuple):
 def aligned(shape, dtype, alignment: int = 64) -> np.ndarray:
     """An uninitialised array whose memory starts at a multiple of ``alignment`` bytes."""
     dtype = np.dtype(dtype)
-    size = int(np.prod(shape)) * dtype.itemsize
+    size = (shape if isinstance(shape, int) else math.prod(shape)) * dtype.itemsize
     memory = np.empty(size + alignment, np.uint8)
     offset = -memory.ctypes.data % alignment
     return memory[offset : offset + size].view(dtype).reshape(shape)

@@ -71,28 +71,75 @@ def sort_into_columns(x, widths, first_cluster: int) -> tuple[Columns, np.ndarra
             np.full(2, first_cluster, np.int64),
         )
         return empty, np.empty((0, LANES), np.int32)
-    relative = x - x[0]
-    lowest = relative.min(axis=0)
-    span = relative.max(axis=0).astype(np.int64) - lowest + 1
-    start = x[0] + lowest
-    from_start = (x - start).view(np.uint32)
+    start, span = _extent(x)
     lengths = np.maximum(span / PERIOD * widths, _SMALLEST_LENGTH)
     width = (LANES * lengths.prod() / n) ** (1.0 / 3.0)
     dims = np.argsort(lengths, kind="stable")
     period = np.clip(np.rint(widths[dims[:2]] / width), 1, _MAX_COLUMNS).astype(np.int64)
     shape = ((span[dims[:2]] - 1) * period >> 32) + 1
-    binned = from_start[:, dims[:2]].astype(np.int64) * period >> 32
-    column = binned[:, 0] * shape[1] + binned[:, 1]
-    height = from_start[:, dims[2]]
-    order = np.argsort((column << 32) | height, kind="stable")
     longest = int(min(_LONGEST_CLUSTER * width / widths[dims[2]], 1.0) * PERIOD)
+    column, height, order = _sort(x, start, span, dims, period, shape)
     cluster_start = np.empty(shape.prod() + 1, np.int64)
     place = np.empty(n, np.int64)
-    n_clusters = _fill_clusters(column[order], height[order], longest, first_cluster, cluster_start, place)
+    n_clusters = _fill_clusters(column, height, longest, first_cluster, cluster_start, place)
     rows = np.full(n_clusters * LANES, -1, np.int32)
     rows[place] = order
-    columns = Columns(dims, start.astype(np.int64), period, shape, cluster_start)
+    columns = Columns(dims, start, period, shape, cluster_start)
     return columns, rows.reshape(-1, LANES)
+
+
+@njit(cache=True, nogil=True)
+def _extent(x):
+    """Lowest corner (3,) int64 and extent (3,) int64 of rows, as uint32 differences from the first."""
+    start, span = np.empty(3, np.int64), np.empty(3, np.int64)
+    for d in range(3):
+        low, high = np.int32(0), np.int32(0)
+        for k in range(len(x)):
+            relative = np.int32(x[k, d] - x[0, d])
+            low, high = min(low, relative), max(high, relative)
+        start[d] = np.int32(x[0, d] + low)
+        span[d] = np.int64(high) - np.int64(low) + 1
+    return start, span
+
+
+@njit(cache=True, nogil=True)
+def _sort(x, start, span, dims, period, shape):
+    """Rows by column, then height above the start, then row: a counting sort by bins, finished by insertion.
+
+    Returns
+    -------
+    column, height, order : (n,) int64, int64 and int32, sorted
+    """
+    n = len(x)
+    n_columns = shape[0] * shape[1]
+    layers = max(np.int64(1), n // n_columns)
+    bins = np.empty(n, np.int64)
+    first = np.zeros(n_columns * layers + 1, np.int64)
+    for k in range(n):
+        u0 = (np.int64(x[k, dims[0]]) - start[dims[0]]) & 0xFFFFFFFF
+        u1 = (np.int64(x[k, dims[1]]) - start[dims[1]]) & 0xFFFFFFFF
+        u2 = (np.int64(x[k, dims[2]]) - start[dims[2]]) & 0xFFFFFFFF
+        layer = np.int64(float(u2) / float(span[dims[2]]) * layers)
+        bins[k] = ((u0 * period[0] >> 32) * shape[1] + (u1 * period[1] >> 32)) * layers + min(
+            layer, layers - 1
+        )
+        first[bins[k] + 1] += 1
+    for b in range(n_columns * layers):
+        first[b + 1] += first[b]
+    column, height, order = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int32)
+    for k in range(n):
+        c = bins[k] // layers
+        h = (np.int64(x[k, dims[2]]) - start[dims[2]]) & 0xFFFFFFFF
+        place = first[bins[k]]
+        first[bins[k]] += 1
+        column[place], height[place], order[place] = c, h, k
+    for k in range(1, n):
+        c, h, row, place = column[k], height[k], order[k], k
+        while place > 0 and column[place - 1] == c and height[place - 1] > h:
+            height[place], order[place] = height[place - 1], order[place - 1]
+            place -= 1
+        height[place], order[place] = h, row
+    return column, height, order
 
 
 @njit(cache=True, nogil=True)

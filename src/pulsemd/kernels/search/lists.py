@@ -7,11 +7,20 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from pulsemd.kernels.nonbonded.spec import LANES, ROWS
-from pulsemd.kernels.search.tile_test import near_boxes, owned_here, within_radius
+from pulsemd.kernels.nonbonded.spec import BLOCK, LANES, ROWS
+from pulsemd.kernels.search.tile_test import count_bits, near_boxes, owned_here, within_radius_of_all
 
 FULL = np.uint32(0xFFFFFFFF)
 PERIOD = np.int64(2**32)
+
+_SHORT = 2 * LANES
+"""Columns up to this length are tested whole: two vector tests cost less than finding the interval."""
+
+_SET_BITS = np.array(
+    [[bit for bit in range(8) if mask >> bit & 1] + [0] * (8 - mask.bit_count()) for mask in range(256)],
+    np.int32,
+)
+_N_BITS = np.array([mask.bit_count() for mask in range(256)], np.int64)
 
 
 class Places(NamedTuple):
@@ -94,6 +103,41 @@ class TileList(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
+def fill_places(first, last, columns, source, x, leader_x, home, always, places):
+    """Fill blocks ``first`` to ``last`` of ``places`` (OUTPUT), those of one set of columns.
+
+    Parameters
+    ----------
+    source : (n_blocks * 8,) int32
+        Row that stands in for each place.
+    x, leader_x : (n_local, 3) int32
+    home : (n_local,) uint8
+    always : int
+        Home bits that every row has.
+    """
+    along = columns.dims[2]
+    for block in range(first, last):
+        real, low, high = np.uint32(0), PERIOD, np.int64(-1)
+        any_of = np.zeros(2, np.int32)
+        for lane in range(LANES):
+            place, at = block * LANES + lane, block * BLOCK + lane
+            row = source[place]
+            for d in range(3):
+                places.x[at + d * LANES] = x[row, d]
+                places.leader_x[at + d * LANES] = leader_x[row, d]
+            height = (np.int64(x[row, along]) - columns.start[along]) & 0xFFFFFFFF
+            low, high = min(low, height), max(high, height)
+            bits = np.int32(home[row] | always)
+            places.home[place] = bits
+            any_of[lane // ROWS] |= bits
+            if places.rows[place] >= 0:
+                places.place_of_row[row] = place
+                real |= np.uint32(0x01010101) << np.uint32(lane)
+        places.lower[block], places.upper[block], places.lanes_real[block] = low, high, real
+        places.home_any[2 * block], places.home_any[2 * block + 1] = any_of[0], any_of[1]
+
+
+@njit(cache=True, nogil=True)
 def append_tiles(
     i_range,
     columns,
@@ -135,16 +179,22 @@ def append_tiles(
     -----
     Inner functions are called once per i-cluster: handing arrays to a function costs reference counts.
     """
-    candidates = np.empty(len(places.lower), np.int64)
+    candidates = np.empty((2, len(places.lower) + LANES), np.int32)
+    n_candidates, masks = np.zeros(2, np.int64), np.empty(len(places.lower) + LANES, np.uint32)
     partners = _complements(columns, places.home_any, required)
+    block = np.int64(-1)
     for i_cluster in range(i_range[0], i_range[1]):
         if places.rows[ROWS * i_cluster] < 0 or not partners[places.home_any[i_cluster]]:
             continue
-        first = counts[1]
-        n = _near_clusters(i_cluster, columns, half, places, i_boxes, j_boxes, reach, candidates)
+        first, second = counts[1], i_cluster & 1
+        if i_cluster >> 1 != block:
+            block = i_cluster >> 1
+            _near_clusters(block, columns, half, places, i_boxes, j_boxes, reach, candidates, n_candidates)
+        n = n_candidates[second]
         if first + n > len(tiles.j_cluster):
             return i_cluster
-        last = _test_tiles(i_cluster, candidates[:n], half, owned_only, required, places, reach, tiles, first)
+        near = candidates[second, :n]
+        last = _test_tiles(i_cluster, near, masks, half, owned_only, required, places, reach, tiles, first)
         if last == first:
             continue
         counts[3] += _mask_exclusions(i_cluster, first, last, places, exclusions, tiles)
@@ -169,8 +219,18 @@ def _complements(columns, home_any, required):
 
 
 @njit(cache=True, nogil=True)
-def _near_clusters(i_cluster, columns, half, places, i_boxes, j_boxes, reach, candidates):
-    """j-clusters whose box is within the radius of the i-cluster's, into ``candidates``; returns their number."""
+def _near_clusters(block, columns, half, places, i_boxes, j_boxes, reach, candidates, n_candidates):
+    """j-clusters whose box is within the radius of the box of each i-cluster of a block.
+
+    Parameters
+    ----------
+    block : int
+        Two i-clusters with the memory of one j-cluster.
+    candidates : (2, n) int32
+        OUTPUT, ascending within a column.
+    n_candidates : (2,) int64
+        OUTPUT
+    """
     lower, upper, cluster_start = places.lower, places.upper, columns.cluster_start
     period0, period1, shape0, shape1 = (
         columns.period[0],
@@ -178,19 +238,20 @@ def _near_clusters(i_cluster, columns, half, places, i_boxes, j_boxes, reach, ca
         columns.shape[0],
         columns.shape[1],
     )
-    center, half_cartesian = i_boxes.center, i_boxes.half_cartesian
+    i_center, i_half = i_boxes.center, i_boxes.half_cartesian
     low, high = np.empty(3, np.int64), np.empty(3, np.int64)
     for k in range(3):
         d = columns.dims[k]
-        u = (np.int64(center[d, i_cluster]) - columns.start[d]) & 0xFFFFFFFF
-        extent = i_boxes.half[d, i_cluster] + reach.lattice[d]
+        u = (np.int64(j_boxes.center[d, block]) - columns.start[d]) & 0xFFFFFFFF
+        extent = j_boxes.half[d, block] + reach.lattice[d]
         low[k], high[k] = u - extent, u + extent
     a0, b0 = (low[0] * period0) >> 32, (high[0] * period0) >> 32
     a1, b1 = (low[1] * period1) >> 32, (high[1] * period1) >> 32
     j_center, j_half, scale, limit = j_boxes.center, j_boxes.half_cartesian, reach.scale, reach.box_limit
+    orthorhombic = reach.orthorhombic
     # Images of the interval along the column, wherever it wraps to, in ascending order.
     first_image, last_image = -1 if high[2] >= PERIOD else 0, 1 if low[2] < 0 else 0
-    n = 0
+    n0, n1 = 0, 0
     for c0 in range(a0, min(b0, a0 + period0 - 1) + 1):
         s0 = c0 % period0
         if s0 >= shape0:
@@ -201,33 +262,52 @@ def _near_clusters(i_cluster, columns, half, places, i_boxes, j_boxes, reach, ca
                 continue
             j, last = cluster_start[s0 * shape1 + s1], cluster_start[s0 * shape1 + s1 + 1]
             if half:
-                j = max(j, i_cluster >> 1)
+                j = max(j, block)
             if j >= last:
                 continue
+            whole = last - j <= _SHORT
             for image in range(first_image, last_image + 1):
-                bottom, top = low[2] + image * PERIOD, high[2] + image * PERIOD
-                skip = last
-                while skip - j > LANES:  # halve what is left of a long column
-                    middle = (j + skip) // 2
-                    j, skip = (middle, skip) if upper[middle] < bottom else (j, middle)
-                while j < last and upper[j] < bottom:
-                    j += 1
-                end = j
-                while end < last and lower[end] <= top:
-                    end += 1
+                end = last
+                if not whole:
+                    j, end = _interval(
+                        lower, upper, j, last, low[2] + image * PERIOD, high[2] + image * PERIOD
+                    )
                 for start in range(j, end, LANES):
                     near = near_boxes(
-                        center, half_cartesian, j_center, j_half, scale, limit, i_cluster, start
+                        i_center, i_half, j_center, j_half, scale, orthorhombic, limit, block, start
                     )
-                    for k in range(min(LANES, end - start)):
-                        candidates[n] = start + k
-                        n += (near >> k) & 1
+                    if end - start < LANES:
+                        near &= ((1 << (end - start)) - 1) * 0x0101
+                    near0, near1 = near & 0xFF, near >> 8
+                    for k in range(LANES):
+                        candidates[0, n0 + k] = start + _SET_BITS[near0, k]
+                    for k in range(LANES):
+                        candidates[1, n1 + k] = start + _SET_BITS[near1, k]
+                    n0 += _N_BITS[near0]
+                    n1 += _N_BITS[near1]
+                if whole:
+                    break
                 j = end
-    return n
+    n_candidates[0], n_candidates[1] = n0, n1
 
 
 @njit(cache=True, nogil=True)
-def _test_tiles(i_cluster, candidates, half, owned_only, required, places, reach, tiles, n):
+def _interval(lower, upper, j, last, bottom, top):
+    """Part of a column's clusters ``j`` to ``last`` that overlaps an interval along it."""
+    skip = last
+    while skip - j > LANES:  # halve what is left of a long column
+        middle = (j + skip) // 2
+        j, skip = (middle, skip) if upper[middle] < bottom else (j, middle)
+    while j < last and upper[j] < bottom:
+        j += 1
+    end = j
+    while end < last and lower[end] <= top:
+        end += 1
+    return j, end
+
+
+@njit(cache=True, nogil=True)
+def _test_tiles(i_cluster, candidates, masks, half, owned_only, required, places, reach, tiles, n):
     """Write the tiles that have a pair of this rank within the radius; returns the end of the list."""
     x, leader_x, home, home_any = places.x, places.leader_x, places.home, places.home_any
     lanes_real = places.lanes_real
@@ -235,27 +315,27 @@ def _test_tiles(i_cluster, candidates, half, owned_only, required, places, reach
     for row in range(ROWS):
         if places.rows[ROWS * i_cluster + row] >= 0:
             rows_real |= np.uint32(0xFF) << np.uint32(LANES * row)
-    for j_cluster in candidates:
-        if owned_only:
-            lanes_any = home_any[2 * j_cluster] | home_any[2 * j_cluster + 1]
-            if (home_any[i_cluster] | lanes_any) & required != required:
-                continue
-        in_range = within_radius(x, reach.scale, reach.orthorhombic, reach.radius2, i_cluster, j_cluster)
-        if in_range == 0:
-            continue
-        keep = FULL
+    if owned_only:
+        count, bits = 0, home_any[i_cluster]
+        for j_cluster in candidates:  # keeps those that may hold a pair of this rank, without branches
+            candidates[count] = j_cluster
+            count += (bits | home_any[2 * j_cluster] | home_any[2 * j_cluster + 1]) & required == required
+        candidates = candidates[:count]
+    within_radius_of_all(x, reach.scale, reach.orthorhombic, reach.radius2, i_cluster, candidates, masks)
+    own = np.int32(i_cluster >> 1) if half else np.int32(-1)
+    for k in range(len(candidates)):
+        j_cluster, keep = candidates[k], FULL
         if owned_only:
             keep = owned_here(leader_x, home, i_cluster, j_cluster)
-        if half and j_cluster == i_cluster >> 1:
+        if j_cluster == own:
             keep &= _upper_half(i_cluster & 1)
         real = rows_real & lanes_real[j_cluster]
-        in_range &= keep & real
-        if in_range != 0:
-            tiles.j_cluster[n] = j_cluster
-            tiles.pair_mask[n] = keep | ~real
-            tiles.in_range[n] = in_range
-            tiles.tile_of_cluster[j_cluster] = n
-            n += 1
+        in_range = masks[k] & keep & real
+        tiles.j_cluster[n] = j_cluster
+        tiles.pair_mask[n] = keep | ~real
+        tiles.in_range[n] = in_range
+        tiles.tile_of_cluster[j_cluster] = n
+        n += in_range != 0  # a tile without a pair is overwritten by the next
     return n
 
 
@@ -305,7 +385,7 @@ def _arrange(first, last, exact, tiles, counts):
     for k in range(first, last):
         if in_range[k] == 0:
             continue
-        pairs += _count_bits(in_range[k])
+        pairs += count_bits(in_range[k])
         j, mask = j_cluster[k], in_range[k] if exact else pair_mask[k]
         if mask != FULL or exact:
             j_cluster[n], pair_mask[n] = j_cluster[middle], pair_mask[middle]
@@ -316,12 +396,3 @@ def _arrange(first, last, exact, tiles, counts):
         n += 1
     counts[2] += pairs
     return middle, n
-
-
-@njit(cache=True, nogil=True)
-def _count_bits(mask):
-    m = np.uint64(mask)
-    m = m - ((m >> np.uint64(1)) & np.uint64(0x55555555))
-    m = (m & np.uint64(0x33333333)) + ((m >> np.uint64(2)) & np.uint64(0x33333333))
-    m = (m + (m >> np.uint64(4))) & np.uint64(0x0F0F0F0F)
-    return np.int64((m * np.uint64(0x01010101) & np.uint64(0xFFFFFFFF)) >> np.uint64(24))

@@ -13,11 +13,10 @@ from pulsemd.kernels.search.clusters import (
     aligned,
     bounding_boxes,
     fill_empty,
-    gather_blocks,
     order_by_lennard_jones,
 )
 from pulsemd.kernels.search.columns import PERIOD, sort_into_columns
-from pulsemd.kernels.search.lists import Exclusions, Places, Reach, TileList, append_tiles
+from pulsemd.kernels.search.lists import Exclusions, Places, Reach, TileList, append_tiles, fill_places
 
 _ROUNDING = 1.0 + 1e-6  # of squared distances in float32
 
@@ -155,23 +154,20 @@ def build_pair_list(
 
 def _places(rows: Rows, place_rows, source, required: int, ranges) -> Places:
     n_blocks = len(place_rows) // LANES
-    place_of_row = np.empty(len(rows.x), np.int32)
-    filled = np.flatnonzero(place_rows >= 0)
-    place_of_row[place_rows[filled]] = filled
-    x, leader_x = aligned(n_blocks * BLOCK, np.int32), aligned(n_blocks * BLOCK, np.int32)
-    gather_blocks(rows.x, source, 0, n_blocks, x)
-    gather_blocks(rows.leader_x, source, 0, n_blocks, leader_x)
-    home = (rows.home[source] | (7 & ~required)).astype(np.int32)
-    home_any = np.bitwise_or.reduce(home.reshape(-1, LANES // 2), axis=1)
-    lower, upper = np.empty(n_blocks, np.int64), np.empty(n_blocks, np.int64)
+    places = Places(
+        place_rows,
+        np.empty(len(rows.x), np.int32),
+        aligned(n_blocks * BLOCK, np.int32),
+        aligned(n_blocks * BLOCK, np.int32),
+        np.empty(n_blocks * LANES, np.int32),
+        np.empty(n_blocks, np.int64),
+        np.empty(n_blocks, np.int64),
+        np.empty(2 * n_blocks, np.int32),
+        np.empty(n_blocks, np.uint32),
+    )
     for first, last, columns in ranges:
-        along = columns.dims[2]
-        component = x.reshape(-1, 3, LANES)[first:last, along]
-        height = (component.astype(np.int64) - columns.start[along]) % PERIOD
-        lower[first:last], upper[first:last] = height.min(axis=1), height.max(axis=1)
-    lanes = np.packbits(place_rows.reshape(-1, LANES) >= 0, axis=1, bitorder="little")[:, 0]
-    lanes_real = lanes.astype(np.uint32) * np.uint32(0x01010101)
-    return Places(place_rows, place_of_row, x, leader_x, home, lower, upper, home_any, lanes_real)
+        fill_places(first, last, columns, source, rows.x, rows.leader_x, rows.home, 7 & ~required, places)
+    return places
 
 
 def _boxes(x, ranges, n_blocks: int, scale) -> tuple[Boxes, Boxes]:

@@ -38,29 +38,39 @@ def _pack(builder, rows: list[ir.Value]) -> ir.Value:
     return bits
 
 
-def _squared_distances(builder, x, scale, i_cluster, j_cluster, diagonal: bool) -> list[Vector]:
-    """r^2 of the four rows, by IEEE float32 operations on integer differences.
-
-    The same bits for (i, j) and (j, i), and for a diagonal box whether or not ``diagonal`` says so.
-    """
+def _broadcast_rows(builder, x, scale, i_cluster) -> tuple[list, list]:
+    """Positions of the four rows and the box over 2^32, each in every lane."""
     first = _row_offset(builder, i_cluster, BLOCK)
-    start = builder.mul(j_cluster, index(BLOCK))
-    lanes = [load_vector(builder, x, builder.add(start, index(LANES * d)), LANES) for d in range(3)]
-    broadcast = [
+    rows = [
+        [
+            splat(builder, load(builder, x, builder.add(first, index(row + LANES * d))), LANES)
+            for d in range(3)
+        ]
+        for row in range(ROWS)
+    ]
+    matrix = [
         [
             Vector(builder, [splat(builder, load(builder, scale, index(3 * a + b)), LANES)], REPRODUCIBLE)
             for b in range(3)
         ]
         for a in range(3)
     ]
-    result = []
-    for row in range(ROWS):
-        at = [builder.add(first, index(row + LANES * d)) for d in range(3)]
-        position = [splat(builder, load(builder, x, at[d]), LANES) for d in range(3)]
-        fraction = lattice_difference(builder, position, lanes, REPRODUCIBLE)
-        d = to_cartesian(fraction, broadcast, diagonal)
-        result.append(d[0] * d[0] + d[1] * d[1] + d[2] * d[2])
-    return result
+    return rows, matrix
+
+
+def _within(builder, x, rows, matrix, limit: Vector, j_cluster, diagonal: bool) -> ir.Value:
+    """Mask of the pairs of four rows and a j-cluster with r^2 at most the limit.
+
+    IEEE float32 operations on integer differences: the same bits for (i, j) and (j, i), and for a diagonal box
+    whether or not ``diagonal`` says so.
+    """
+    start = builder.mul(j_cluster, index(BLOCK))
+    lanes = [load_vector(builder, x, builder.add(start, index(LANES * d)), LANES) for d in range(3)]
+    masks = []
+    for row in rows:
+        d = to_cartesian(lattice_difference(builder, row, lanes, REPRODUCIBLE), matrix, diagonal)
+        masks.append((d[0] * d[0] + d[1] * d[1] + d[2] * d[2] <= limit).values[0])
+    return _pack(builder, masks)
 
 
 @intrinsic
@@ -80,15 +90,48 @@ def within_radius(typing_context, x, scale, orthorhombic, radius2, i_cluster, j_
         pointers = [array_pointer(context, builder, signature.args[k], arguments[k]) for k in range(2)]
         i, j = [context.cast(builder, arguments[k], signature.args[k], types.int64) for k in (4, 5)]
         limit = Vector(builder, [splat(builder, arguments[3], LANES)], REPRODUCIBLE)
+        rows, matrix = _broadcast_rows(builder, *pointers, i)
         result = cgutils.alloca_once(builder, I32)
         with builder.if_else(arguments[2]) as (yes, no):
-            for branch, is_diagonal in ((yes, True), (no, False)):
+            for branch, diagonal in ((yes, True), (no, False)):
                 with branch:
-                    r2 = _squared_distances(builder, *pointers, i, j, is_diagonal)
-                    builder.store(_pack(builder, [(row <= limit).values[0] for row in r2]), result)
+                    builder.store(_within(builder, pointers[0], rows, matrix, limit, j, diagonal), result)
         return builder.load(result)
 
     return types.uint32(x, scale, types.boolean, types.float32, i_cluster, j_cluster), emit
+
+
+@intrinsic
+def within_radius_of_all(typing_context, x, scale, orthorhombic, radius2, i_cluster, j_clusters, masks):
+    """`within_radius` for one i-cluster and a list of j-clusters, whose rows stay in registers.
+
+    Parameters
+    ----------
+    j_clusters : (n,) int32
+    masks : (n,) uint32
+        OUTPUT
+    """
+
+    def emit(context, builder, signature, arguments):
+        x, scale, clusters, results = [
+            array_pointer(context, builder, signature.args[k], arguments[k]) for k in (0, 1, 5, 6)
+        ]
+        i = context.cast(builder, arguments[4], signature.args[4], types.int64)
+        n = builder.extract_value(
+            context.make_array(signature.args[5])(context, builder, arguments[5]).shape, 0
+        )
+        limit = Vector(builder, [splat(builder, arguments[3], LANES)], REPRODUCIBLE)
+        rows, matrix = _broadcast_rows(builder, x, scale, i)
+        with builder.if_else(arguments[2]) as (yes, no):
+            for branch, diagonal in ((yes, True), (no, False)):
+                with branch, cgutils.for_range(builder, n, intp=I64) as loop:
+                    j = builder.sext(load(builder, clusters, loop.index), I64)
+                    mask = _within(builder, x, rows, matrix, limit, j, diagonal)
+                    builder.store(mask, builder.gep(results, [loop.index]))
+        return context.get_dummy_value()
+
+    arguments = (x, scale, types.boolean, types.float32, i_cluster, j_clusters, masks)
+    return types.none(*arguments), emit
 
 
 @intrinsic
@@ -129,8 +172,10 @@ def owned_here(typing_context, leader_x, home, i_cluster, j_cluster):
 
 
 @intrinsic
-def near_boxes(typing_context, i_center, i_half, j_center, j_half, scale, limit, i_cluster, j_cluster):
-    """Mask of those of eight consecutive j-clusters whose box is near that of an i-cluster.
+def near_boxes(
+    typing_context, i_center, i_half, j_center, j_half, scale, orthorhombic, limit, block, j_cluster
+):
+    """Which of eight consecutive j-clusters have a box near those of the two i-clusters of a block.
 
     Parameters
     ----------
@@ -138,42 +183,75 @@ def near_boxes(typing_context, i_center, i_half, j_center, j_half, scale, limit,
     i_half, j_half : (3, n) float32, nm
         Centres and Cartesian half extents; eight elements from ``j_cluster`` on are read.
     scale : (9,) float32, box over 2^32, nm
+    orthorhombic : bool
     limit : float32, nm^2
         Largest squared distance between the boxes.
-    i_cluster, j_cluster : int
+    block, j_cluster : int
+
+    Returns
+    -------
+    int64
+        Bits 0-7 for the first i-cluster, 8-15 for the second.
     """
 
     def emit(context, builder, signature, arguments):
         arrays = [context.make_array(signature.args[k])(context, builder, arguments[k]) for k in range(5)]
-        i, j = [context.cast(builder, arguments[k], signature.args[k], types.int64) for k in (6, 7)]
+        block, j = [context.cast(builder, arguments[k], signature.args[k], types.int64) for k in (7, 8)]
+        first = builder.shl(block, index(1))
+        limit = Vector(builder, [splat(builder, arguments[6], LANES)], FAST)
 
-        def vector(value):
-            return Vector(builder, [value], FAST)
-
-        def component(array, d, offset):
+        def rows(array, read, offset):
             n = builder.extract_value(array.shape, 1)
-            return array.data, builder.add(builder.mul(n, index(d)), offset)
+            return [
+                read(builder, array.data, builder.add(builder.mul(n, index(d)), offset)) for d in range(3)
+            ]
 
-        def of_i(array, d):
-            return splat(builder, load(builder, *component(array, d, i)), LANES)
+        def lanes(builder, pointer, offset):
+            return load_vector(builder, pointer, offset, LANES)
 
-        def of_j(array, d):
-            return load_vector(builder, *component(array, d, j), LANES)
+        def spread(builder, pointer, offset):
+            return splat(builder, load(builder, pointer, offset), LANES)
 
-        centers = [[read(arrays[k], d) for d in range(3)] for k, read in ((0, of_i), (2, of_j))]
-        fraction = lattice_difference(builder, *centers, FAST)
-        matrix = [
-            [vector(splat(builder, load(builder, arrays[4].data, index(3 * a + b)), LANES)) for b in range(3)]
-            for a in range(3)
-        ]
-        distance2 = vector(constant_vector(F32, 0.0, LANES))
-        for d, between in enumerate(to_cartesian(fraction, matrix, False)):
-            between = where(between < 0.0, -between, between)
-            gap = between - vector(of_i(arrays[1], d)) - vector(of_j(arrays[3], d))
-            gap = where(gap > 0.0, gap, 0.0)
-            distance2 = distance2 + gap * gap
-        near = distance2 <= vector(splat(builder, arguments[5], LANES))
-        return builder.zext(builder.bitcast(near.values[0], I8), I64)
+        def vectors(values):
+            return [Vector(builder, [value], FAST) for value in values]
 
-    arguments = (i_center, i_half, j_center, j_half, scale, types.float32, i_cluster, j_cluster)
+        def test(diagonal):
+            matrix = [
+                vectors([spread(builder, arrays[4].data, index(3 * a + b)) for b in range(3)])
+                for a in range(3)
+            ]
+            j_centers, j_halves = rows(arrays[2], lanes, j), vectors(rows(arrays[3], lanes, j))
+            bits = index(0)
+            for k in range(2):
+                i = builder.add(first, index(k))
+                fraction = lattice_difference(builder, rows(arrays[0], spread, i), j_centers, FAST)
+                i_halves = vectors(rows(arrays[1], spread, i))
+                distance2 = Vector(builder, [constant_vector(F32, 0.0, LANES)], FAST)
+                for d, between in enumerate(to_cartesian(fraction, matrix, diagonal)):
+                    between = where(between < 0.0, -between, between)
+                    gap = between - (i_halves[d] + j_halves[d])
+                    gap = where(gap > 0.0, gap, 0.0)
+                    distance2 = distance2 + gap * gap
+                near = builder.zext(builder.bitcast((distance2 <= limit).values[0], I8), I64)
+                bits = builder.or_(bits, builder.shl(near, index(LANES * k)))
+            return bits
+
+        result = cgutils.alloca_once(builder, I64)
+        with builder.if_else(arguments[5]) as (yes, no):
+            for branch, diagonal in ((yes, True), (no, False)):
+                with branch:
+                    builder.store(test(diagonal), result)
+        return builder.load(result)
+
+    arguments = (i_center, i_half, j_center, j_half, scale, types.boolean, types.float32, block, j_cluster)
     return types.int64(*arguments), emit
+
+
+@intrinsic
+def count_bits(typing_context, mask):
+    """Number of set bits of a uint32."""
+
+    def emit(context, builder, signature, arguments):
+        return builder.zext(builder.ctpop(arguments[0]), I64)
+
+    return types.int64(types.uint32), emit
