@@ -42,7 +42,9 @@ def _add_input(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-c", dest="conf", metavar="CONF.gro")
     parser.add_argument("-p", dest="top", metavar="TOPOL.top")
     parser.add_argument("-f", dest="mdp", metavar="RUN.mdp", help="settings, .mdp or .toml")
-    parser.add_argument("-r", dest="ref", metavar="REF.gro", help="reference positions of position restraints")
+    parser.add_argument(
+        "-r", dest="ref", metavar="REF.gro", help="reference positions of position restraints"
+    )
     parser.add_argument(
         "-I", dest="include", action="append", default=[], metavar="DIR", help="folder of included files"
     )
@@ -99,7 +101,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except PulseMDError as error:
         print(f"error: {error}", file=sys.stderr)
         for note in getattr(error, "__notes__", ()):
-            print(f"  {note}", file=sys.stderr)
+            if "\n" not in note:  # a rank's traceback is for bugs, and this is none
+                print(f"  {note}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

@@ -94,6 +94,8 @@ def run_options(args: argparse.Namespace, table: dict[str, Any], started_ranks: 
                 f"--ranks {values['ranks']}: {started_ranks} ranks were started; leave --ranks out"
             )
         values.setdefault("transport", "mpi")
+    if values.get("timeout", 1.0) <= 0:
+        raise ConfigError(f"--timeout {values['timeout']:g}: a positive number of seconds is needed")
     if values.get("ranks") == 0:
         raise ConfigError("--ranks 0: at least one rank is needed")
     return RunOptions(**values)
