@@ -31,13 +31,21 @@ class InputError(PulseMDError):
 
     exit_code = 3
 
-    def __init__(self, message: str, file: str | PathLike[str] | None = None, line: int | None = None) -> None:
+    def __init__(
+        self, message: str, file: str | PathLike[str] | None = None, line: int | None = None
+    ) -> None:
         self.message, self.file, self.line = message, None if file is None else str(file), line
         where = "" if file is None else f"{file}:{line}: " if line is not None else f"{file}: "
         super().__init__(where + message)
 
     def __reduce__(self) -> tuple[type[InputError], tuple[str, str | None, int | None]]:
         return type(self), (self.message, self.file, self.line)
+
+
+class OutputError(PulseMDError):
+    """A result cannot be written: the disk is full, a folder is read-only, a file is in use."""
+
+    exit_code = 4
 
 
 class TopologyError(InputError):

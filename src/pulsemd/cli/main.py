@@ -25,7 +25,10 @@ def build_parser() -> argparse.ArgumentParser:
     _add_input(run)
     run.add_argument("-o", dest="out", required=True, metavar="OUT", help="directory for the results")
     _add_common(run)
-    run.add_argument("--steps", type=_count, help="number of steps instead of nsteps")
+    run.add_argument(
+        "--steps", type=_count, help="number of steps, counted from the first start, instead of nsteps"
+    )
+    _add_output(run)
     energy = commands.add_parser("energy", help="energies of one configuration, term by term")
     _add_input(energy)
     _add_common(energy)
@@ -51,6 +54,29 @@ def _add_input(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object on standard output")
 
 
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--restart", metavar="CHECKPOINT", help="go on from a checkpoint; in the same OUT: append"
+    )
+    parser.add_argument(
+        "--checkpoint-minutes",
+        type=_amount,
+        metavar="MINUTES",
+        help="between checkpoints (15; 0: each search)",
+    )
+    parser.add_argument(
+        "--max-hours", type=_amount, metavar="HOURS", help="checkpoint and stop after this time"
+    )
+    parser.add_argument("-n", dest="index", metavar="INDEX.ndx", help="groups besides the default ones")
+    parser.add_argument("--trajectory", choices=("dcd", "xtc"), help="format of the trajectory (dcd)")
+    parser.add_argument(
+        "--positions",
+        choices=("whole", "unwrapped"),
+        help="in the trajectory: molecules whole (default) or unwrapped",
+    )
+    parser.add_argument("--xvg", action="store_const", const=True, help="write energies.xvg too, at the end")
+
+
 def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ranks", type=_count, help="number of ranks (1, or those of mpirun or srun)")
     parser.add_argument("--grid", type=_grid, metavar="AxBxC", help="cells along each box vector")
@@ -69,6 +95,13 @@ def _count(text: str) -> int:
     value = int(text)
     if value < 0:
         raise argparse.ArgumentTypeError(f"{value} is negative")
+    return value
+
+
+def _amount(text: str) -> float:
+    value = float(text)
+    if not 0.0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
     return value
 
 

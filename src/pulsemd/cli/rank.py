@@ -3,61 +3,112 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Any
 
-from pulsemd.base.errors import PulseMDError
+import numpy as np
+
+from pulsemd.base.errors import ConfigError, PulseMDError
+from pulsemd.cli.outputs import open_outputs
 from pulsemd.cli.request import RunRequest
-from pulsemd.engine.energies import RUN_NAMES, energy_names
-from pulsemd.engine.simulation import Frame, Reporter, Simulation
+from pulsemd.cli.stop import StopRequest
+from pulsemd.engine.checkpoint import continued_system
+from pulsemd.engine.keeper import CheckpointKeeper, Limits
+from pulsemd.engine.simulation import Simulation
 from pulsemd.engine.system import System, prepare_system
 from pulsemd.halo import Transport
-from pulsemd.io.energies import EnergyWriter
-from pulsemd.io.gromacs.gro_writer import write_gro
-from pulsemd.io.gromacs.mdp import to_mdp
+from pulsemd.io.checkpoint import NAME, PREVIOUS, read_checkpoint
+from pulsemd.io.gromacs.groups import Groups
 from pulsemd.io.gromacs.system import read_system
-from pulsemd.io.trajectory import DcdWriter
 from pulsemd.report.progress import progress_line
 from pulsemd.report.summary import rank_report, summarize, text_summary, write_summary
+from pulsemd.topology.configuration import Configuration
+from pulsemd.topology.records import Topology
+
+FAR = 10.0
+"""Box lengths beyond which a position is remarked on."""
+
+NEVER = 2**62
+"""Last step of a run without end."""
 
 
-def run_rank(transport: Transport, request: RunRequest) -> None:
-    """Read, distribute, run, report; the target every rank is started with."""
-    system = _read(transport, request)
-    if request.out is None:
-        _single_point(transport, system, request)
-    else:
-        _run(transport, system, request, request.out)
+def run_rank(transport: Transport, request: RunRequest) -> int:
+    """Read, distribute, run, report; the target every rank is started with. The result is the exit code."""
+    begin = monotonic()
+    with StopRequest() as stop:
+        system, request = _read(transport, request)
+        if request.out is None:
+            _single_point(transport, system, request)
+            return 0
+        stop_at = None if request.max_hours is None else begin + 3600.0 * request.max_hours
+        limits = Limits(request.checkpoint_minutes, stop_at)
+        return _run(transport, system, request, request.out, limits, stop)
 
 
-def _read(transport: Transport, request: RunRequest) -> System:
-    """The system, read by rank 0 and given to all; every rank raises rank 0's error."""
-    system, error = None, None
+def _read(transport: Transport, request: RunRequest) -> tuple[System, RunRequest]:
+    """The system, and the request with the groups resolved: read by rank 0 and given to all, or its error raised."""
+    found, error = None, None
     if transport.rank == 0:
         try:
-            topology, table, configuration, settings = read_system(
-                request.conf, request.top, request.settings, request.include, request.reference
-            )
-            system = prepare_system(
-                topology,
-                table,
-                settings.with_drawn_seeds(),
-                configuration.positions,
-                configuration.velocities,
-                configuration.box,
-                configuration.reference,
-            )
-            for line in settings.ignored:
-                _say(f"note: {line}")
+            found = _read_here(request)
         except PulseMDError as problem:
             error = problem
     transport.agree(error)
-    shared: System = transport.broadcast(system)
+    shared: tuple[System, RunRequest] = transport.broadcast(found)
     return shared
+
+
+def _read_here(request: RunRequest) -> tuple[System, RunRequest]:
+    topology, table, configuration, settings = read_system(
+        request.conf, request.top, request.settings, request.include, request.reference
+    )
+    for line in (*settings.ignored, *_far_away(topology, configuration)):
+        _say(f"note: {line}")
+    groups = Groups(topology, request.index)
+    request = replace(request, atoms=groups.union(settings.compressed_x_grps, "compressed-x-grps"))
+    if note := groups.check_coupling(settings.tc_grps):
+        _say(f"note: {note}")
+    if request.restart is not None:
+        checkpoint = read_checkpoint(request.restart)
+        system = continued_system(
+            request.restart,
+            checkpoint,
+            topology,
+            table,
+            settings,
+            request.options.precision,
+            configuration.reference,
+        )
+        _say(f"going on from step {system.step} of {request.restart}")
+        return system, request
+    system = prepare_system(
+        topology,
+        table,
+        settings.with_drawn_seeds(),
+        configuration.positions,
+        configuration.velocities,
+        configuration.box,
+        configuration.reference,
+    )
+    return system, request
+
+
+def _far_away(topology: Topology, configuration: Configuration) -> list[str]:
+    """A note where atoms are far outside the box: they are wrapped into it, which is seldom what somebody wants."""
+    cells = np.abs(configuration.positions @ np.linalg.inv(configuration.box)).max(1)
+    far = np.flatnonzero(cells > FAR)
+    if len(far) == 0:
+        return []
+    first = topology.describe_atom(int(far[0]))
+    return [
+        f"{len(far)} atom(s) more than {FAR:g} box lengths away, {first} the first; they are wrapped into the box"
+    ]
 
 
 def _single_point(transport: Transport, system: System, request: RunRequest) -> None:
@@ -71,28 +122,69 @@ def _single_point(transport: Transport, system: System, request: RunRequest) -> 
             print(f"{name:<14}{value:>18.6f}")
 
 
-def _run(transport: Transport, system: System, request: RunRequest, out: Path) -> None:
-    with _outputs(transport, system, out) as reporters:
+def _run(
+    transport: Transport, system: System, request: RunRequest, out: Path, limits: Limits, stop: StopRequest
+) -> int:
+    last = _last_step(system, request)
+    if transport.rank == 0 and request.append and request.restart == out / PREVIOUS:
+        os.replace(out / PREVIOUS, out / NAME)
+        _say(f"{out / PREVIOUS} takes the place of {out / NAME}")
+    with open_outputs(transport, system, request, out) as outputs:
         if transport.rank == 0:
             _say("preparing (the first run on a machine compiles its kernels, up to a minute)")
-        simulation = Simulation(transport, system, request.options, reporters)
-        n_steps = system.settings.nsteps
+        simulation = Simulation(transport, system, request.options, outputs.reporters, outputs.crashed)
         if transport.rank == 0:
             _say(_decisions(simulation))
-        last = simulation.step + n_steps
-        progress = progress_line(simulation.step, last, system.settings.dt) if transport.rank == 0 else None
         simulation.warm_up()
+        keeper = CheckpointKeeper(simulation, out, limits, stop.asked, outputs.sync)
+        if not request.append:
+            keeper.save()
+        progress = progress_line(simulation.step, last, system.settings.dt) if transport.rank == 0 else None
         transport.barrier()
         start = perf_counter()
-        simulation.run(n_steps, progress)
+        n_steps = simulation.run(last - simulation.step, partial(_at_search, keeper, progress))
         wall = perf_counter() - start
         if progress is not None:
-            progress(last)
-        simulation.finish()
+            progress(simulation.step)
+        if not keeper.stopped:
+            simulation.finish()
+        keeper.save()
     digest = simulation.trajectory_hash()
     reports = transport.allgather(rank_report(simulation))
     if transport.rank == 0:
         _close(simulation, request, summarize(simulation, reports, n_steps, wall, digest), out)
+        if keeper.stopped:
+            why = "time is up" if keeper.stopped == "time" else "interrupted"
+            _say(
+                f"{why} at step {simulation.step} of {last}; to go on, add --restart {out / NAME} to the command"
+            )
+    return 130 if keeper.stopped == "interrupted" else 0
+
+
+def _last_step(system: System, request: RunRequest) -> int:
+    """Step at which the run ends: nsteps after its first start.
+
+    Raises
+    ------
+    ConfigError
+        If a checkpoint has come as far already.
+    """
+    s = system.settings
+    if s.nsteps < 0:
+        return NEVER
+    last = s.init_step + s.nsteps
+    if request.restart is not None and system.step >= last:
+        raise ConfigError(
+            f"{request.restart}: the run has come to step {system.step} of {last} already; to go on, give a larger "
+            "--steps (counted from the first start) or nsteps"
+        )
+    return last
+
+
+def _at_search(keeper: CheckpointKeeper, progress: Callable[[int], None] | None, step: int) -> bool:
+    if progress is not None:
+        progress(step)
+    return keeper.at_search(step)
 
 
 def _close(simulation: Simulation, request: RunRequest, summary: dict[str, Any], out: Path) -> None:
@@ -101,52 +193,6 @@ def _close(simulation: Simulation, request: RunRequest, summary: dict[str, Any],
     _say(f"results in {out}")
     if request.json:
         print(json.dumps(summary))
-
-
-@contextmanager
-def _outputs(transport: Transport, system: System, out: Path) -> Iterator[list[Reporter]]:
-    """Reporters of a run; rank 0 holds the files, the others know the intervals."""
-    s, topology = system.settings, system.topology
-    interval = s.nstxout_compressed or s.nstxout
-    with ExitStack() as stack:
-        if transport.rank != 0:
-            yield _reporters(s.nstenergy, interval, _nothing, _nothing, _nothing)
-            return
-        (out / "run.mdp").write_text(to_mdp(s), encoding="utf-8")
-        columns = (*energy_names(topology.terms), *RUN_NAMES)
-        table = stack.enter_context(EnergyWriter(out / "energies.csv", columns))
-        trajectory = None
-        if interval:
-            trajectory = stack.enter_context(
-                DcdWriter(
-                    out / "trajectory.dcd", topology.n_atoms, s.dt, interval, system.step, topology.title
-                )
-            )
-
-        def write_frame(frame: Frame) -> None:
-            assert trajectory is not None
-            trajectory.write(frame.step, system.whole_positions(frame.x), system.user_box)
-
-        def write_last(frame: Frame) -> None:
-            write_gro(
-                out / "final.gro",
-                topology,
-                system.whole_positions(frame.x),
-                frame.v,
-                system.user_box,
-                f"{topology.title} t= {frame.time:.5f} step= {frame.step}",
-            )
-
-        yield _reporters(s.nstenergy, interval, table.write, write_frame, write_last)
-
-
-def _reporters(nstenergy: int, interval: int, energies: Any, frame: Any, last: Any) -> list[Reporter]:
-    reporters = [Reporter(nstenergy, energies=energies), Reporter(0, frame=last)]
-    return reporters + ([Reporter(interval, frame=frame)] if interval else [])
-
-
-def _nothing(*_: object) -> None:
-    """What a reporter does on the ranks that hold no files: it is never called there."""
 
 
 def _decisions(simulation: Simulation) -> str:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pulsemd.base.errors import ConfigError
 from pulsemd.engine.options import RunOptions
@@ -13,7 +16,10 @@ from pulsemd.forcefield.settings import RunSettings
 from pulsemd.systems import system_files
 
 FLAGS = ("ranks", "grid", "device", "transport", "plan", "precision", "timeout")
-"""Flags that a settings file in TOML may give in its ``[pulsemd]`` table; the command line wins."""
+"""Flags of all commands that a settings file in TOML may give in its ``[pulsemd]`` table; the command line wins."""
+
+OUTPUT_FLAGS = ("checkpoint_minutes", "max_hours", "trajectory", "positions", "xvg")
+"""The same of runs alone."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,19 @@ class RunRequest:
     out : Path or None
         None: energies only.
     json : bool
+    restart : Path or None
+        Checkpoint to go on from.
+    append : bool
+        The results in `out` are continued.
+    checkpoint_minutes : float
+    max_hours : float or None
+    index : Path or None
+        File of groups.
+    trajectory : {'dcd', 'xtc'}
+    positions : {'whole', 'unwrapped'}
+    xvg : bool
+    atoms : (k,) int32 or None
+        Global ids of the atoms in the trajectory, once groups are known; None: all.
     """
 
     conf: Path
@@ -42,6 +61,15 @@ class RunRequest:
     options: RunOptions = field(default_factory=RunOptions)
     out: Path | None = None
     json: bool = False
+    restart: Path | None = None
+    append: bool = False
+    checkpoint_minutes: float = 15.0
+    max_hours: float | None = None
+    index: Path | None = None
+    trajectory: Literal["dcd", "xtc"] = "dcd"
+    positions: Literal["whole", "unwrapped"] = "whole"
+    xvg: bool = False
+    atoms: NDArray[np.int32] | None = None
 
 
 def input_files(args: argparse.Namespace) -> tuple[Path, Path, Path]:
@@ -80,9 +108,10 @@ def run_options(args: argparse.Namespace, table: dict[str, Any], started_ranks: 
     ConfigError
         For unknown keys, or a number of ranks other than the one started.
     """
-    unknown = sorted(set(table) - set(FLAGS))
+    known = (*FLAGS, *OUTPUT_FLAGS)
+    unknown = sorted(set(table) - set(known))
     if unknown:
-        raise ConfigError(f"[pulsemd] {unknown[0]}: no such setting; there are {', '.join(FLAGS)}")
+        raise ConfigError(f"[pulsemd] {unknown[0]}: no such setting; there are {', '.join(known)}")
     values = {name: table[name] for name in FLAGS if name in table}
     values |= {name: value for name in FLAGS if (value := getattr(args, name)) is not None}
     values.setdefault("device", "auto")
@@ -99,3 +128,13 @@ def run_options(args: argparse.Namespace, table: dict[str, Any], started_ranks: 
     if values.get("ranks") == 0:
         raise ConfigError("--ranks 0: at least one rank is needed")
     return RunOptions(**values)
+
+
+def output_options(args: argparse.Namespace, table: dict[str, Any]) -> dict[str, Any]:
+    """Fields of `RunRequest` about results, from the command line, else from a TOML's ``[pulsemd]`` table."""
+    values = {name: table[name] for name in OUTPUT_FLAGS if name in table}
+    values |= {name: value for name in OUTPUT_FLAGS if (value := getattr(args, name, None)) is not None}
+    for name, known in (("trajectory", ("dcd", "xtc")), ("positions", ("whole", "unwrapped"))):
+        if values.get(name, known[0]) not in known:
+            raise ConfigError(f"[pulsemd] {name} = {values[name]}: there are {' and '.join(known)}")
+    return values

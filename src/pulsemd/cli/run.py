@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pulsemd.base.errors import ConfigError, InputError, TransportError
-from pulsemd.cli.request import RunRequest, input_files, run_options
+from pulsemd.base.errors import ConfigError, InputError, OutputError, TransportError
+from pulsemd.cli.request import RunRequest, input_files, output_options, run_options
 from pulsemd.cli.started import started_as
 from pulsemd.engine.device import choose_device
 from pulsemd.halo import TRANSPORTS, launch, open_transport
+from pulsemd.io.checkpoint import NAME
 from pulsemd.io.gromacs.mdp import read_settings
 
-RESULTS = ("energies.csv", "trajectory.dcd", "final.gro", "summary.json", "run.mdp")
+RESULTS = (
+    "energies.csv", "trajectory.dcd", "trajectory.xtc", "final.gro", "summary.json", "run.mdp", "energies.xvg",
+    "checkpoint.pmd", "checkpoint.prev.pmd", "crash.gro",
+)  # fmt: skip
 """Files of a run's directory."""
 
 
@@ -29,6 +34,16 @@ def main(args: argparse.Namespace) -> int:
             f"--transport {options.rung}: is not part of this version, which runs one GPU alone"
         )
     options = choose_device(options)
+    output = output_options(args, table)
+    if output.get("positions") == "unwrapped":
+        if options.device == "cuda":
+            raise ConfigError(
+                "--positions unwrapped: box crossings are counted on CPUs only; add --device cpu"
+            )
+        options = replace(options, count_images=True)
+    restart = _checkpoint_file(args) if args.command == "run" else None
+    append = restart is not None and _same_folder(restart.parent, Path(args.out))
+    first = started is None or started[0] == 0
     request = RunRequest(
         conf,
         top,
@@ -36,23 +51,27 @@ def main(args: argparse.Namespace) -> int:
         include=tuple(Path(folder) for folder in args.include),
         reference=None if args.ref is None else Path(args.ref),
         options=options,
-        out=_prepare(args.out, started is None or started[0] == 0) if args.command == "run" else None,
+        out=_prepare(args.out, first, append) if args.command == "run" else None,
         json=args.json,
+        restart=restart,
+        append=append,
+        index=Path(args.index) if args.command == "run" and args.index else None,
+        **output,
     )
     if started is not None or (options.ranks == 1 and options.rung == "loopback"):
         from pulsemd.cli.rank import run_rank
 
         with open_transport(options.rung, timeout=options.timeout) as transport:
-            run_rank(transport, request)
+            return run_rank(transport, request)
     else:
-        launch(
+        code: int = launch(
             options.ranks,
             "pulsemd.cli.rank:run_rank",
             request,
             transport=options.rung,
             timeout=options.timeout,
         )
-    return 0
+    return code
 
 
 def _overrides(args: argparse.Namespace) -> dict[str, Any]:
@@ -71,13 +90,27 @@ def _overrides(args: argparse.Namespace) -> dict[str, Any]:
     return values
 
 
-def _prepare(out: str, first: bool) -> Path:
+def _checkpoint_file(args: argparse.Namespace) -> Path | None:
+    """The checkpoint to go on from; a folder stands for the newest one in it."""
+    if args.restart is None:
+        return None
+    path = Path(args.restart)
+    return path / NAME if path.is_dir() else path
+
+
+def _same_folder(a: Path, b: Path) -> bool:
+    return b.exists() and a.exists() and b.samefile(a)
+
+
+def _prepare(out: str, first: bool, append: bool) -> Path:
     """The directory of the results, made if absent.
 
     Raises
     ------
     InputError
-        If it cannot be made or already holds results.
+        If it cannot be made, or already holds results that are not to be continued.
+    OutputError
+        If it cannot be written to.
     """
     folder = Path(out)
     if not first:
@@ -86,7 +119,10 @@ def _prepare(out: str, first: bool) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"cannot be made: {error.strerror}; choose another -o", folder) from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise OutputError(f"{folder}: cannot be written to; choose another -o")
     for name in RESULTS:
-        if (folder / name).exists():
-            raise InputError("exists already and is not overwritten; choose another -o", folder / name)
+        if not append and (folder / name).exists():
+            remedy = "choose another -o, or continue with --restart where there is a checkpoint"
+            raise InputError(f"exists already and is not overwritten; {remedy}", folder / name)
     return folder

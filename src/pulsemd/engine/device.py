@@ -40,7 +40,9 @@ def _problem(options: RunOptions) -> str | None:
     if options.ranks != 1:
         return f"one GPU runs one rank, and {options.ranks} are asked for; use --ranks 1 or --device cpu"
     if options.rung != "loopback":
-        return f"--transport {options.rung} moves memory of the host; use --transport loopback or --device cpu"
+        return (
+            f"--transport {options.rung} moves memory of the host; use --transport loopback or --device cpu"
+        )
     problem = find_device_problem()
     return None if problem is None else problem.removeprefix("--device cuda: ")
 

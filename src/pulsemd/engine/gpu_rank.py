@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from pulsemd.base.errors import DomainError, TransportError, UnstableError
 from pulsemd.base.units import BOLTZMANN
 from pulsemd.device.cuda import CudaDevice
+from pulsemd.domain.atoms import LocalAtoms
 from pulsemd.domain.grid import choose_grid
+from pulsemd.engine.blowup import Failure
 from pulsemd.engine.coupling import degrees_of_freedom
 from pulsemd.engine.energies import ENERGY_SCALE, N_PAIR_SUMS, N_SUMS, SLOTS, VIRIAL
 from pulsemd.engine.local import exclusion_pairs
@@ -153,20 +155,63 @@ class GpuRank:
     # ---- search -------------------------------------------------------------------------------------------------
 
     def search(self) -> None:
-        """Put the atoms in order again and build the pair list.
-
-        Raises
-        ------
-        UnstableError
-            If an atom could not be moved, or a force was out of range, since the last search.
-        """
-        self.check()
+        """Put the atoms in order again and build the pair list."""
         self._settle_in(self._slots.x, self._slots.gid)
+
+    def take_up(self, x: NDArray[np.int32], thermostat_work: float) -> None:
+        """Go on inside a list lifetime that was built from the positions of its search; as for `Rank`."""
+        rows, gid = self.device.to_host(self._slots.x), self.device.to_host(self._slots.gid)
+        rows[gid >= 0, :3] = x[gid[gid >= 0]]
+        with self.device.current():
+            self._slots.x[...] = self.device.to_device(rows)
+        self._update.set_work(thermostat_work)
+        self.thermostat_work = thermostat_work
+
+    def searched(self) -> LocalAtoms:
+        """The rows at the last search; waits for the device."""
+        return LocalAtoms(self.domain.gid, self._rows(self._searched_x), self.velocities)
+
+    def images(self) -> None:
+        """Box crossings are not counted on a GPU."""
+        return None
+
+    def read_work(self) -> float:
+        """Work of the thermostat so far, kJ/mol; waits for the device."""
+        return float(self._update.read()["work"])
+
+    def failure(self) -> Failure | None:
+        """What went wrong first since the last search; waits for the device."""
+        error = int(self._update.read()["error"])
+        if error != NO_ERROR:
+            step, gid = self._first_step + (error >> 32), error & 0xFFFFFFFF
+            reason = "would move more than a quarter of the box, or its force or velocity is not finite"
+            return self._new_failure(step, gid, reason)
+        try:
+            self._pairs.check()
+        except UnstableError:
+            reason = "feels a pair force that is out of range: atoms overlap"
+            return self._new_failure(self.flags.step, self._strongest(), reason)
+        gid = self._bonded.bad_atom() if self._bonded.n_terms else -1
+        if gid >= 0:
+            reason = "feels a bonded force that is not a number or out of range"
+            return self._new_failure(self.flags.step, gid, reason)
+        return None
+
+    @staticmethod
+    def _new_failure(step: int, gid: int, reason: str) -> Failure:
+        return Failure(step, gid, reason, None, np.zeros(0, np.int32), np.zeros((0, 3), np.int32))
+
+    def _strongest(self) -> int:
+        """Global id of the atom with the largest force; one that is not finite counts as largest."""
+        f = self._rows(self.f).astype(np.float64)
+        return int(self.domain.gid[np.argmax(np.nan_to_num((f * f).sum(1), nan=np.inf))])
 
     def _settle_in(self, x: Any, gid: Any) -> None:
         """Search, and take over the slots that it leaves; rows and global ids as for `GpuPairForces.search`."""
         self._counts = self._pairs.search(x, gid, self.system.box, self.r_list, self._r_inner)
         self._slots = slots = self._pairs.slots
+        with self.device.current():
+            self._searched_x = slots.x.copy()
         if slots.capacity != self.capacity:
             self.capacity = slots.capacity
             self.f = self.device.zeros((slots.capacity, 4), np.int64 if self.reproducible else np.float32)
@@ -231,30 +276,11 @@ class GpuRank:
 
     def _read_energies(self) -> None:
         """Energies and virials of this step, kJ/mol."""
-        self.check()
         control, sums = self._update.read(), self.device.to_host(self._sums)
         self_energy(self.system.topology.charge, self._pairs.constants, sums[:N_PAIR_SUMS])
         self.sums = sums.astype(np.float64) / (ENERGY_SCALE if self.reproducible else 1.0)
         self.kinetic = 0.5 * float(control["before"] + control["after"])
         self.thermostat_work = float(control["work"])
-
-    def check(self) -> None:
-        """Raise UnstableError if an atom could not be moved or a force was out of range; waits for the device."""
-        describe = self.system.topology.describe_atom
-        error = int(self._update.read()["error"])
-        if error != NO_ERROR:
-            step, atom = self._first_step + (error >> 32), describe(error & 0xFFFFFFFF)
-            raise UnstableError(
-                f"step {step}: {atom} would move more than a quarter of the box or has no finite force; "
-                "look for overlapping atoms near it, minimise, or lower dt"
-            )
-        self._pairs.check()
-        gid = self._bonded.bad_atom() if self._bonded.n_terms else -1
-        if gid >= 0:
-            raise UnstableError(
-                f"step {self.flags.step} or up to {self.system.settings.nstlist} steps before: a bonded force on "
-                f"{describe(gid)} is not a number or out of range"
-            )
 
     def evaluate(self, step: int, timer: PhaseTimer) -> None:
         """Energies of the current positions without moving: a whole step that is then taken back."""

@@ -27,6 +27,8 @@ class RunOptions:
         Bound of every host wait in seconds; None: PULSEMD_TIMEOUT, else 30.
     trace : bool
         Keep every phase call for a timeline.
+    count_images : bool
+        Count box crossings, for unwrapped output; on CPUs only.
     device : {'cpu', 'cuda', 'auto'}
         ``auto`` is resolved by `pulsemd.engine.device.choose_device` before a run.
     device_reason : str
@@ -40,6 +42,7 @@ class RunOptions:
     precision: Precision = "fast"
     timeout: float | None = None
     trace: bool = False
+    count_images: bool = False
     device: Device = "cpu"
     device_reason: str = "as asked for"
 

@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pulsemd.base.errors import DomainError, UnstableError
+from pulsemd.base.errors import DomainError
 from pulsemd.base.units import BOLTZMANN
 from pulsemd.domain.atoms import LocalAtoms, UpdateGroups, select_owned
 from pulsemd.domain.grid import choose_grid
+from pulsemd.domain.lattice import LATTICE
 from pulsemd.domain.migrate import migrate
 from pulsemd.domain.plan import LocalDomain, build_halo
+from pulsemd.engine.blowup import Failure
 from pulsemd.engine.coupling import degrees_of_freedom, v_rescale_factor
 from pulsemd.engine.energies import (
     ENERGY_SCALE,
@@ -113,7 +115,9 @@ class Rank:
         self.sums: NDArray[np.float64] = np.zeros(N_SUMS + 9)
         self.kinetic = 0.0
         self.capacity = 0
-        atoms = select_owned(self.grid, transport.rank, self._groups, system.x, system.v)
+        self._failure: Failure | None = None
+        image = system.start_images() if options.count_images else None
+        atoms = select_owned(self.grid, transport.rank, self._groups, system.x, system.v, image)
         self._settle_in(atoms, extent)
 
     # ---- search -------------------------------------------------------------------------------------------------
@@ -130,7 +134,7 @@ class Rank:
         if self._terms.span_groups:
             self.channel_x.forward()
             extent = self._terms.extent(self.domain, self.x[: self.domain.n_local], self.system.box)
-        atoms = LocalAtoms(self.domain.gid[:n], self.x[:n], self.velocities)
+        atoms = LocalAtoms(self.domain.gid[:n], self.x[:n], self.velocities, self.images())
         self._settle_in(migrate(self.transport, self.grid, self._groups, atoms), extent)
 
     def _settle_in(self, atoms: LocalAtoms, extent: float) -> None:
@@ -149,6 +153,37 @@ class Rank:
         self.channel_x.forward()
         self._search_pairs(self.domain)
         self.n_searches += 1
+
+    def take_up(self, x: NDArray[np.int32], thermostat_work: float) -> None:
+        """Go on inside a list lifetime that was built from the positions of its search.
+
+        Parameters
+        ----------
+        x : (n_atoms, 3) int32, lattice units, positions now, by global id
+        thermostat_work : float, kJ/mol, so far
+        """
+        n = self.domain.n_owned
+        self.x[:n] = x[self.domain.gid[:n]]
+        self.thermostat_work = thermostat_work
+
+    def searched(self) -> LocalAtoms:
+        """The owned rows at the last search."""
+        return self.domain.atoms
+
+    def images(self) -> NDArray[np.int32] | None:
+        """Box crossings of the owned rows, (n_owned, 3) int32; None where they are not counted."""
+        start = self.domain.atoms
+        if start.image is None:
+            return None
+        now = self.x[: self.domain.n_owned]
+        moved = now - start.x  # wraps around: the true displacement, which is below half the box
+        crossed: NDArray[np.int64] = (start.x.astype(np.int64) + moved - now) // LATTICE
+        images: NDArray[np.int32] = start.image + crossed.astype(np.int32)
+        return images
+
+    def read_work(self) -> float:
+        """Work of the thermostat so far, kJ/mol."""
+        return self.thermostat_work
 
     def _bind(self, domain: LocalDomain) -> None:
         """Put the rows into symmetric arrays, growing them by a rule all ranks evaluate alike."""
@@ -296,10 +331,8 @@ class Rank:
             ENERGY_SCALE if self.reproducible else 0.0,
         )
         if bad >= 0:
-            atom = self.system.topology.describe_atom(int(self.domain.gid[bad]))
-            raise UnstableError(
-                f"step {self.flags.step}: {atom} would move more than a quarter of the box or has no finite force "
-                f"({self.f[bad] * self._f_scale} kJ/mol/nm); look for overlapping atoms near it, minimise, or lower dt"
+            self._note(
+                bad, "would move more than a quarter of the box, or its force or velocity is not finite"
             )
 
     def _sum_kinetic(self) -> Kinetic:
@@ -312,22 +345,32 @@ class Rank:
 
     def _sum_energies(self) -> NDArray[np.float64]:
         """Energies and virials of all ranks, kJ/mol."""
-        self.check()
         mine = np.concatenate([self._sums, self._constraint_virial])
         total = self._energies.sum(mine).astype(np.float64)
         if self.reproducible:
             total /= ENERGY_SCALE
         return total
 
-    def check(self) -> None:
-        """Raise UnstableError if a force was out of range since the last check."""
-        self._pair_forces.check()
+    def failure(self) -> Failure | None:
+        """What went wrong first on this rank since the start; not collective."""
+        if self._pair_forces.out_of_range():
+            self._note(self._strongest(), "feels a pair force that is out of range: atoms overlap")
         row = self._bonded.bad_row()
         if row >= 0:
-            atom = self.system.topology.describe_atom(int(self.domain.gid[row]))
-            raise UnstableError(
-                f"step {self.flags.step}: a bonded force on {atom} is not a number or out of range"
-            )
+            self._note(row, "feels a bonded force that is not a number or out of range")
+        return self._failure
+
+    def _strongest(self) -> int:
+        """Owned row with the largest force; one that is not finite counts as largest."""
+        f = self.f[: self.domain.n_owned].astype(np.float64)
+        return int(np.argmax(np.nan_to_num((f * f).sum(1), nan=np.inf)))
+
+    def _note(self, row: int, reason: str) -> None:
+        if self._failure is None:
+            n, domain = self.domain.n_local, self.domain
+            force = self.f[row].astype(np.float64) * self._f_scale
+            x = self.x[:n].copy()
+            self._failure = Failure(self.flags.step, int(domain.gid[row]), reason, force, domain.gid, x)
 
     def evaluate(self, step: int, timer: PhaseTimer) -> None:
         """Energies of the current positions without moving: a whole step that is then taken back."""

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pulsemd.base.errors import UnstableError
 from pulsemd.domain.lattice import check_cutoff
+from pulsemd.engine.blowup import describe_failure
 from pulsemd.engine.device import new_rank
 from pulsemd.engine.energies import energy_names, energy_record
 from pulsemd.engine.options import RunOptions
@@ -32,12 +34,15 @@ class Frame:
     time : float, ps
     x : (n, 3) int32, lattice units of the run's box
     v : (n, 3) float32, nm/ps, half a step before `x`
+    image : (n, 3) int32, or None
+        Box crossings, where they are counted.
     """
 
     step: int
     time: float
     x: NDArray[np.int32]
     v: NDArray[np.float32]
+    image: NDArray[np.int32] | None = None
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,9 @@ class Simulation:
     options : RunOptions
     reporters : list of Reporter
         Equal on every rank, as gathering is collective; called on rank 0 only.
+    crashed : function of a `Frame`, optional
+        Called on rank 0 with the positions of the last search when the simulation blows up; what it returns is
+        added to the error.
 
     Raises
     ------
@@ -84,46 +92,100 @@ class Simulation:
         system: System,
         options: RunOptions,
         reporters: list[Reporter] | None = None,
+        crashed: Callable[[Frame], str] | None = None,
     ) -> None:
         self.transport, self.system, self.options = transport, system, options
         self.reporters = list(reporters or [])
         self.timer = PhaseTimer(options.trace)
         self.step = system.step
-        self.r_list = choose_list_cutoff(system)
+        self._crashed = crashed
+        earlier = system.continuation
+        self.r_list = choose_list_cutoff(system) if earlier is None else earlier.list_cutoff
         check_cutoff(self.r_list, system.box)
         self.rank = new_rank(transport, system, options, self.r_list)
         self.grid = self.rank.grid
         self._phases = self.rank.phases()
         self._searched = self.step
+        self._list_is_older = earlier is not None and not self.search_is_next
+        if earlier is not None:
+            self.rank.take_up(earlier.x, earlier.thermostat_work)
+
+    @property
+    def search_is_next(self) -> bool:
+        """Whether the next step begins with a search, so that the pair list follows from the positions now."""
+        return self.step % self.system.settings.nstlist == 0
 
     @property
     def time(self) -> float:
         """Time of the current positions, ps."""
         return self.system.settings.tinit + self.step * self.system.settings.dt
 
-    def run(self, n_steps: int, progress: Callable[[int], None] | None = None) -> None:
-        """Make `n_steps` steps; energies and frames of the first positions are included, of the last ones not."""
-        nstlist = self.system.settings.nstlist
-        for _ in range(n_steps):
-            if self.step % nstlist == 0:
+    def run(self, n_steps: int, at_search: Callable[[int], bool] | None = None) -> int:
+        """Make `n_steps` steps; energies and frames of the first positions are included, of the last ones not.
+
+        Parameters
+        ----------
+        n_steps : int
+        at_search : function of the step, optional
+            Called on every rank before each search; True, on all ranks alike, ends the run.
+
+        Returns
+        -------
+        int
+            Steps made.
+
+        Raises
+        ------
+        UnstableError
+            On every rank, if the simulation blew up on any.
+        """
+        first = self.step
+        while self.step < first + n_steps:
+            if self.search_is_next:
+                self._require_stable()
+                if at_search is not None and at_search(self.step):
+                    break
                 if self.step != self._searched:
                     self.timer.timed("search", self.rank.search)
                     self._searched = self.step
-                if progress is not None:
-                    progress(self.step)
-            due = [r for r in self.reporters if r.due(self.step)]
-            if any(r.frame for r in due):
-                self.timer.timed("output", partial(self._report_frame, due))
-            self.rank.begin_step(self._flags(any(r.energies for r in due)))
-            self.timer.run(self._phases)
-            if self.rank.flags.energies:
-                self._report_energies(due)
-            self.step += 1
+            self._step()
         self.timer.timed("wait", self.rank.wait)
+        self._require_stable()
+        return self.step - first
+
+    def _step(self) -> None:
+        due = [r for r in self.reporters if r.due(self.step)]
+        if any(r.frame for r in due):
+            self.timer.timed("output", partial(self._report_frame, due))
+        self.rank.begin_step(self._flags(any(r.energies for r in due)))
+        self.timer.run(self._phases)
+        if self.rank.flags.energies:
+            self._report_energies(due)
+        self.step += 1
+
+    def _require_stable(self) -> None:
+        """Raise the same UnstableError on every rank if one of them failed; collective."""
+        failures = [f for f in self.transport.allgather(self.rank.failure()) if f is not None]
+        if not failures:
+            return
+        failure = min(failures, key=lambda f: f.step)
+        frame = self.gather_searched()
+        told: tuple[str, list[str]] | None = None
+        if frame is not None:
+            message, lines = describe_failure(self.system, failure, frame.x)
+            if self._crashed is not None:
+                lines.append(self._crashed(frame))
+            told = message, lines
+        message, lines = self.transport.broadcast(told)
+        error = UnstableError(message)
+        for line in lines:
+            error.add_note(line)
+        raise error
 
     def warm_up(self) -> None:
         """Compile or load every kernel of the run: a search, forces with energies and without; nothing moves."""
-        self.rank.search()
+        if not self._list_is_older:
+            self.rank.search()
         self.rank.evaluate(self.step, self.timer)
         self.rank.begin_step(StepFlags(self.step))
         self.timer.run(self.rank.force_phases())
@@ -141,6 +203,7 @@ class Simulation:
     def evaluate(self) -> dict[str, float]:
         """Energies of the current positions, the same on every rank."""
         self.rank.evaluate(self.step, self.timer)
+        self._require_stable()
         return self.energies()
 
     def energies(self) -> dict[str, float]:
@@ -159,15 +222,24 @@ class Simulation:
     def gather(self) -> Frame | None:
         """The current frame on rank 0, None elsewhere."""
         n = self.rank.domain.n_owned
-        parts = [
-            self._to_root(array)
-            for array in (self.rank.domain.gid[:n], self.rank.x[:n], self.rank.velocities[:n])
-        ]
+        return self._frame(self.step, self.rank.x[:n], self.rank.images())
+
+    def gather_searched(self) -> Frame | None:
+        """Positions and box crossings at the last search, with the velocities of now; on rank 0, None elsewhere."""
+        atoms = self.rank.searched()
+        return self._frame(self._searched, atoms.x, atoms.image)
+
+    def _frame(self, step: int, x: NDArray[np.int32], image: NDArray[np.int32] | None) -> Frame | None:
+        n = self.rank.domain.n_owned
+        columns = [self.rank.domain.gid[:n], x, self.rank.velocities[:n]]
+        columns += [] if image is None else [image]
+        parts = [self._to_root(array) for array in columns]
         if self.transport.rank != 0:
             return None
-        gid, x, v = (np.concatenate(part) for part in parts)
+        gid, *arrays = (np.concatenate(part) for part in parts)
         order = np.argsort(gid, kind="stable")
-        return Frame(self.step, self.time, x[order], v[order])
+        time = self.system.settings.tinit + step * self.system.settings.dt
+        return Frame(step, time, *(array[order] for array in arrays))
 
     def trajectory_hash(self) -> str | None:
         """SHA-256 of step, box, positions and velocities in the files' frame, on rank 0 (see the file formats)."""
@@ -195,6 +267,7 @@ class Simulation:
         return self.transport.alltoall([array] + [empty] * (self.transport.size - 1))
 
     def _report_frame(self, reporters: list[Reporter]) -> None:
+        self._require_stable()
         frame = self.gather()
         if frame is not None:
             for reporter in reporters:
@@ -202,6 +275,7 @@ class Simulation:
                     reporter.frame(frame)
 
     def _report_energies(self, reporters: list[Reporter]) -> None:
+        self._require_stable()
         if self.transport.rank == 0:
             record = self.energies()
             for reporter in reporters:

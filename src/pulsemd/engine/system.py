@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +18,28 @@ from pulsemd.domain.lattice import (
     unimodular_inverse,
 )
 from pulsemd.engine.coupling import maxwell_velocities
+from pulsemd.engine.molecules import BondTree, bond_tree
 from pulsemd.engine.movers import Movers
 from pulsemd.forcefield.nonbonded import LennardJonesTable
 from pulsemd.forcefield.settings import RunSettings
 from pulsemd.topology.records import Topology
+
+
+@dataclass(frozen=True, eq=False)
+class Continuation:
+    """What a run that goes on from a checkpoint has besides a start.
+
+    Parameters
+    ----------
+    x : (n, 3) int32, lattice units
+        Positions at `System.step`; `System.x` are those of the last search, which define the pair list.
+    list_cutoff : float, nm
+    thermostat_work : float, kJ/mol, so far
+    """
+
+    x: NDArray[np.int32]
+    list_cutoff: float
+    thermostat_work: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +59,10 @@ class System:
     step : int, time step of x; v belongs to half a step before
     reference : (n, 3) int32 or None, lattice units
         Reference positions of position restraints.
+    continuation : Continuation or None
+        Of a run that goes on from a checkpoint.
+    image : (n, 3) int32 or None
+        Box crossings before `x`; None: they make molecules whole.
     """
 
     topology: Topology
@@ -52,6 +75,8 @@ class System:
     v: NDArray[np.float32]
     step: int
     reference: NDArray[np.int32] | None = None
+    continuation: Continuation | None = None
+    image: NDArray[np.int32] | None = None
 
     @property
     def volume(self) -> float:
@@ -63,12 +88,27 @@ class System:
         return lattice_transform(x, unimodular_inverse(self.frame))
 
     def whole_positions(self, x: NDArray[np.int32]) -> NDArray[np.float64]:
-        """Positions for output, nm: leaders inside the files' cell, update groups whole, (n, 3) float64."""
-        leader = self.topology.leader
-        origin = to_positions(self.user_lattice(x[leader]), self.user_box)
+        """Positions for output, nm: molecules whole, their first atoms inside the files' cell, (n, 3) float64."""
+        root = self._bonds.root
+        origin = to_positions(self.user_lattice(x[root]), self.user_box)
         origin += np.where(origin @ np.linalg.inv(self.user_box) < 0, 1.0, 0.0) @ self.user_box
-        offset = (x - x[leader]).astype(np.float64) / LATTICE
-        return origin + offset @ self.box
+        return origin + self._bonds.offsets(x).astype(np.float64) / LATTICE @ self.box
+
+    def unwrapped_positions(self, x: NDArray[np.int32], image: NDArray[np.int32]) -> NDArray[np.float64]:
+        """Positions for output, nm, without the periodic boundary: (n, 3) float64."""
+        return (x.astype(np.float64) / LATTICE + image) @ self.box
+
+    def start_images(self) -> NDArray[np.int32]:
+        """Box crossings (n, 3) int32 that make molecules whole at the start."""
+        if self.image is not None:
+            return self.image
+        x = self.x.astype(np.int64)
+        whole = x[self._bonds.root] + self._bonds.offsets(self.x)
+        return ((whole - x) // LATTICE).astype(np.int32)
+
+    @cached_property
+    def _bonds(self) -> BondTree:
+        return bond_tree(self.topology)
 
 
 def prepare_system(

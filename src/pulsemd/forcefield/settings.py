@@ -28,8 +28,10 @@ class RunSettings:
         'potential-shift', 0 if it is 'none'.
     epsilon_rf : float
         0 means infinite.
+    compressed_x_grps, tc_grps : tuple of str
+        Groups in the trajectory, none meaning all atoms; groups of the thermostat, which couples them as one.
     tau_t, ref_t : float
-        Of the only coupled group, System; -1 and 0 without a thermostat.
+        Of every coupled group alike; -1 and 0 without a thermostat.
     nsttcouple : int
         Resolved as gmx does when the file says -1.
     ld_seed, gen_seed : int
@@ -57,6 +59,7 @@ class RunSettings:
     nstcalcenergy: int = 100
     nstenergy: int = 1000
     nstxout_compressed: int = 0
+    compressed_x_grps: tuple[str, ...] = ()
     cutoff_scheme: Literal["verlet"] = "verlet"
     nstlist: int = 10
     pbc: Literal["xyz"] = "xyz"

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulsemd.base.errors import InputError
-from pulsemd.io.output import RecordFile
+from pulsemd.io.output import RecordFile, write_whole
 
 ENERGY_COLUMNS: Final = (
     "lj",
@@ -33,20 +33,40 @@ class EnergyWriter(RecordFile):
     Parameters
     ----------
     path : path
-        A new file.
+        A new file, unless it is continued.
     columns : tuple of str
         Names of the values, in order.
+    before : int or None
+        Continue the file, without its lines of this step and later; a line that was cut off is dropped.
 
     Raises
     ------
     InputError
-        If the file exists already.
+        If the file exists already, or has other columns than the one that is continued.
     """
 
-    def __init__(self, path: str | Path, columns: tuple[str, ...] = ENERGY_COLUMNS) -> None:
-        super().__init__(path)
+    def __init__(
+        self, path: str | Path, columns: tuple[str, ...] = ENERGY_COLUMNS, before: int | None = None
+    ) -> None:
+        super().__init__(path, extend=before is not None)
         self.columns = columns
-        self.append(",".join(("step", "time_ps", *columns)).encode() + b"\n")
+        header = ",".join(("step", "time_ps", *columns)).encode() + b"\n"
+        if before is None:
+            self.append(header)
+        else:
+            self._cut_back(header, before)
+
+    def _cut_back(self, header: bytes, before: int) -> None:
+        lines = self.read(0, self.size()).splitlines(keepends=True)
+        if not lines or lines[0] != header:
+            raise InputError("has other columns than this run; continue with another -o", self.path, 1)
+        size = len(header)
+        for line in lines[1:]:
+            step = line.partition(b",")[0]
+            if not line.endswith(b"\n") or not step.isdigit() or int(step) >= before:
+                break
+            size += len(line)
+        self.cut(size)
 
     def write(self, step: int, time: float, values: Mapping[str, float]) -> None:
         """Append the values of one step; every float is written so that it reads back unchanged.
@@ -92,3 +112,27 @@ def read_energies(path: str | Path) -> dict[str, NDArray[np.float64]]:
                 raise InputError(str(error), path, number) from None
     table = np.array(rows, dtype=np.float64).reshape(len(rows), len(names))
     return {name: table[:, column] for column, name in enumerate(names)}
+
+
+def write_xvg(path: str | Path, table: str | Path, title: str) -> None:
+    """Write all columns of an ``energies.csv`` as a .xvg file for Grace and the programs that read GROMACS's.
+
+    Raises
+    ------
+    InputError
+        As `read_energies`.
+    OutputError
+        If it cannot be written.
+    """
+    columns = read_energies(table)
+    names = [name for name in columns if name not in ("step", "time_ps")]
+    head = [
+        f'@ title "{title}"',
+        '@ xaxis label "Time (ps)"',
+        '@ yaxis label "kJ/mol, K, bar, nm^3, kg/m^3"',
+        "@TYPE xy",
+    ]
+    head += [f'@ s{k} legend "{name}"' for k, name in enumerate(names)]
+    rows = np.column_stack([columns["time_ps"], *(columns[name] for name in names)])
+    body = "\n".join(" ".join(f"{value:.10g}" for value in row) for row in rows)
+    write_whole(path, ["\n".join(head).encode(), b"\n", body.encode(), b"\n"])

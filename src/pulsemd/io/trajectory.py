@@ -24,6 +24,7 @@ _AKMA_TIME: Final = 0.0488882129  # ps: sqrt(amu Angstrom^2 / (kcal/mol)), CHARM
 _TITLE_SIZE: Final = 80
 _N_FRAMES_OFFSET: Final = 8
 _LAST_STEP_OFFSET: Final = 20
+_LONGEST_HEADER: Final = 65536
 _LARGEST_RECORD: Final = 2**31 - 1
 
 Floats = NDArray[np.floating[Any]]
@@ -35,7 +36,7 @@ class DcdWriter(RecordFile):
     Parameters
     ----------
     path : path
-        A new file.
+        A new file, unless it is continued.
     n_atoms : int
     dt : float
         Time step [ps].
@@ -45,24 +46,63 @@ class DcdWriter(RecordFile):
         Step of the first frame.
     title : str
         Up to 80 characters are kept.
+    before : int or None
+        Continue the file, without its frames of this step and later; a frame that was cut off is dropped.
 
     Raises
     ------
     InputError
-        If the file exists already, or the format cannot hold so many atoms.
+        If the file exists already, the format cannot hold so many atoms, or the file to continue is of other
+        atoms or another interval, or lacks frames.
     """
 
     def __init__(
-        self, path: str | Path, n_atoms: int, dt: float, interval: int, first_step: int = 0, title: str = ""
+        self,
+        path: str | Path,
+        n_atoms: int,
+        dt: float,
+        interval: int,
+        first_step: int = 0,
+        title: str = "",
+        before: int | None = None,
     ) -> None:
         if 4 * n_atoms > _LARGEST_RECORD:
             raise InputError(f"a DCD file cannot hold {n_atoms} atoms, {_LARGEST_RECORD // 4} at most", path)
-        super().__init__(path)
+        super().__init__(path, extend=before is not None)
         self.n_atoms, self.interval, self.first_step, self.n_frames = n_atoms, interval, first_step, 0
-        self.append(_header(n_atoms, dt, interval, first_step, title))
+        if before is None:
+            self.append(_header(n_atoms, dt, interval, first_step, title))
+        else:
+            self._cut_back(before)
         self._frame = np.zeros(1, dtype=_frame_dtype(n_atoms))
         self._frame["cell_size"] = self._frame["cell_end"] = 48
         self._frame["axis"]["size"] = self._frame["axis"]["end"] = 4 * n_atoms
+
+    def _cut_back(self, before: int) -> None:
+        raw = self.read(0, _LONGEST_HEADER)
+        start = _frames_start(raw)
+        if start is None or int(np.frombuffer(raw, "<i4", 1, start - 8)[0]) != self.n_atoms:
+            raise InputError(f"is no DCD file of {self.n_atoms} atoms; continue with another -o", self.path)
+        self.first_step, interval = (int(word) for word in np.frombuffer(raw, "<i4", 2, 12))
+        if interval != self.interval:
+            raise InputError(
+                f"has a frame every {interval} steps, not {self.interval}; keep the interval or continue with "
+                "another -o",
+                self.path,
+            )
+        size = _frame_dtype(self.n_atoms).itemsize
+        held, due = (self.size() - start) // size, max(0, -(-(before - self.first_step) // interval))
+        if held < due:
+            last = self.first_step + (held - 1) * interval
+            raise InputError(
+                f"ends with step {last}, and frames up to the checkpoint's step {before} are missing; continue "
+                "with another -o",
+                self.path,
+            )
+        self.n_frames = due
+        self.cut(start + due * size)
+        self.patch(_LAST_STEP_OFFSET, _int32(self.first_step + max(due - 1, 0) * interval))
+        self.patch(_N_FRAMES_OFFSET, _int32(due))
 
     def write(self, step: int, positions: Floats, box: Floats) -> None:
         """Append a frame.
@@ -125,13 +165,12 @@ def read_dcd(path: str | Path) -> DcdTrajectory:
         If it is no such file, or does not hold the frames its header announces.
     """
     raw = Path(path).read_bytes()
-    if len(raw) < 196 or raw[:8] != _int32(84) + b"CORD":
+    start = _frames_start(raw)
+    if start is None:
         raise InputError("is no little-endian DCD file", path)
     control = np.frombuffer(raw, "<i4", 20, offset=8)
     dt = float(np.frombuffer(raw, "<f4", 1, offset=44)[0]) * _AKMA_TIME
-    n_titles = int(np.frombuffer(raw, "<i4", 1, offset=96)[0])
     title = raw[100 : 100 + _TITLE_SIZE].decode("ascii", "replace").strip()
-    start = 100 + _TITLE_SIZE * n_titles + 16
     n_atoms, n_frames = int(np.frombuffer(raw, "<i4", 1, offset=start - 8)[0]), int(control[0])
     frame = _frame_dtype(n_atoms)
     if control[10] != 1 or len(raw) - start != n_frames * frame.itemsize:
@@ -141,6 +180,14 @@ def read_dcd(path: str | Path) -> DcdTrajectory:
     positions = (frames["axis"]["values"] / _ANGSTROM).transpose(0, 2, 1).astype(np.float32)
     boxes = np.array([_record_to_cell(cell) for cell in frames["cell"]]).reshape(n_frames, 3, 3)
     return DcdTrajectory(steps, steps * dt, positions, boxes, title)
+
+
+def _frames_start(raw: bytes) -> int | None:
+    """Offset of the first frame; None if it is no DCD file or its header is cut off."""
+    if len(raw) < 196 or raw[:8] != _int32(84) + b"CORD":
+        return None
+    start = 100 + _TITLE_SIZE * int(np.frombuffer(raw, "<i4", 1, offset=96)[0]) + 16
+    return start if start <= len(raw) else None
 
 
 def _header(n_atoms: int, dt: float, interval: int, first_step: int, title: str) -> bytes:

@@ -7,6 +7,9 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import TextIO
 
+ENDLESS = 2**61
+"""A last step from which on a run counts as one without end."""
+
 
 def duration(seconds: float) -> str:
     """A length of time for people: ``42 s``, ``3 min 05 s``, ``2 h 10 min``."""
@@ -43,11 +46,12 @@ def progress_line(
             return
         state["due"] = now + interval
         per_step = (now - start) / done
-        share = 100.0 * done / max(last - first, 1)
-        text = (
-            f"step {step}/{last} {share:3.0f} %  {dt * 86.4 / per_step:.1f} ns/day  {per_step * 1e6:.0f} us/step  "
-            f"{duration(per_step * (last - step))} left"
-        )
+        speed = f"{dt * 86.4 / per_step:.1f} ns/day  {per_step * 1e6:.0f} us/step"
+        if last < ENDLESS:
+            share, left = 100.0 * done / max(last - first, 1), duration(per_step * (last - step))
+            text = f"step {step}/{last} {share:3.0f} %  {speed}  {left} left"
+        else:
+            text = f"step {step}  {speed}"
         stream.write(f"\r{text:<78}" if terminal else text + "\n")
         if terminal and step >= last:
             stream.write("\n")

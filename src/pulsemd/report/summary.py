@@ -13,6 +13,7 @@ import numpy as np
 
 import pulsemd
 from pulsemd.engine.simulation import Simulation
+from pulsemd.io.output import write_whole
 
 GRAPH_REASON = {
     "cpu": "CUDA graphs need a GPU",
@@ -104,7 +105,7 @@ def phase_table(reports: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
 
 def write_summary(path: Path, summary: Mapping[str, Any]) -> None:
     """Write the summary as JSON."""
-    path.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+    write_whole(path, [json.dumps(summary, indent=2).encode(), b"\n"])
 
 
 def text_summary(summary: Mapping[str, Any]) -> str:

@@ -56,11 +56,17 @@ def flags(letter: str) -> Callable[[str], tuple[str, ...]]:
     return convert
 
 
-def system_group(value: str) -> tuple[str, ...]:
-    """Convert the name of the only group that can be coupled."""
-    if value.split() and [word.lower() for word in value.split()] != ["system"]:
-        raise ValueError("supported: the one group System")
+def group_names(value: str) -> tuple[str, ...]:
+    """Convert names of groups."""
     return tuple(value.split())
+
+
+def equal_reals(value: str) -> float:
+    """Convert one number, or the same number for each of several groups."""
+    numbers = {real(word) for word in value.split()}
+    if len(numbers) != 1:
+        raise ValueError("supported: the same value for every group")
+    return numbers.pop()
 
 
 _MODIFIER = choice("potential-shift", "none", potentialshiftverlet="potential-shift")
@@ -99,9 +105,10 @@ HONOURED: Mapping[str, Callable[[str], Any]] = {
     "dispcorr": choice("no"),
     "tcoupl": choice("no", "v-rescale"),
     "nsttcouple": integer,
-    "tc_grps": system_group,
-    "tau_t": real,
-    "ref_t": real,
+    "tc_grps": group_names,
+    "tau_t": equal_reals,
+    "ref_t": equal_reals,
+    "compressed_x_grps": group_names,
     "gen_vel": yes_no,
     "gen_temp": real,
     "gen_seed": integer,
@@ -116,7 +123,7 @@ FIXED: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("pull", "awh", "rotation", "disre", "orire", "free_energy", "adress"), ("no",)),
     **dict.fromkeys(("simulated_tempering", "swapcoords", "annealing"), ("no",)),
     **dict.fromkeys(("density_guided_simulation_active", "qmmm_cp2k_active"), ("no", "false")),
-    **dict.fromkeys(("comm_grps", "compressed_x_grps"), ("system",)),
+    **dict.fromkeys(("comm_grps",), ("system",)),
     **dict.fromkeys(("energygrp_table", "energygrp_excl", "qmmm_grps", "imd_group", "couple_moltype"), ()),
     **dict.fromkeys(("acc_grps", "accelerate", "freezegrps", "freezedim", "deform"), ()),
     **dict.fromkeys(("nwall", "cos_acceleration"), ("0",)),

@@ -33,7 +33,20 @@ def harmonic_bonds(x, box, rows, index, parameters, f, sums, slot, virial, scale
     """V = k/2 (r - r0)^2; parameters r0, k [kJ/mol/nm^2]."""
     for t in range(rows.shape[0]):
         i, j = rows[t, 0], rows[t, 1]
-        _stretch(x, box, i, j, parameters[index[t], 0], parameters[index[t], 1], f, sums, slot, virial, scale, error)
+        _stretch(
+            x,
+            box,
+            i,
+            j,
+            parameters[index[t], 0],
+            parameters[index[t], 1],
+            f,
+            sums,
+            slot,
+            virial,
+            scale,
+            error,
+        )
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
@@ -135,7 +148,9 @@ def proper_dihedrals(x, box, rows, index, parameters, f, sums, slot, virial, sca
         phi, rij, rkj, rkl, a, b = dihedral_angle(x, box, i, j, k, m)
         argument = p[2] * phi - p[0]
         add_energy(sums, slot, p[1] * (1.0 + math.cos(argument)), scale)
-        twist(f, i, j, k, m, -p[1] * p[2] * math.sin(argument), rij, rkj, rkl, a, b, sums, virial, scale, error)
+        twist(
+            f, i, j, k, m, -p[1] * p[2] * math.sin(argument), rij, rkj, rkl, a, b, sums, virial, scale, error
+        )
 
 
 @njit(nogil=True, error_model="numpy", cache=True)

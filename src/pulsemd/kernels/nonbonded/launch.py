@@ -164,6 +164,11 @@ class PairForces:
         )
         scatter_add(self._forces, self._list.rows, blocks[0], blocks[1], forces)
 
+    def out_of_range(self) -> bool:
+        """Whether a pair's force was beyond `FORCE_LIMIT` or not a number since the last call."""
+        bad, self._bad = bool(self._bad), 0
+        return bad
+
     def check(self) -> None:
         """Report a pair force that was out of range since the last check.
 
@@ -172,8 +177,7 @@ class PairForces:
         UnstableError
             If a pair's force was beyond `FORCE_LIMIT` or not a number.
         """
-        if self._bad:
-            self._bad = 0
+        if self.out_of_range():
             raise UnstableError(
                 f"a pair force is not a number or above {FORCE_LIMIT[self.precision]:.3g} kJ/mol/nm: atoms "
                 "overlap; check the starting structure (minimise it first) and the time step"

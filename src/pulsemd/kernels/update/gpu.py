@@ -233,6 +233,12 @@ class GpuUpdate:
         """The step that has offset 0 from now on; does not wait."""
         self._control[:1].set(np.array([step], np.int64), stream=self.device.stream)
 
+    def set_work(self, work: float) -> None:
+        """Heat that the thermostat gave so far, kJ/mol; does not wait."""
+        place = CONTROL.fields["work"][1] // 8
+        words = np.array([work], np.float64).view(np.int64)
+        self._control[place : place + 1].set(words, stream=self.device.stream)
+
     def read(self) -> np.void:
         """The record `CONTROL`; waits for the device."""
         record: np.void = self.device.to_host(self._control).view(CONTROL)[0]

@@ -1,0 +1,135 @@
+"""The files of a run: who writes them, when, and how they go on after a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pulsemd.cli.request import RunRequest
+from pulsemd.engine.energies import RUN_NAMES, energy_names
+from pulsemd.engine.simulation import Frame, Reporter
+from pulsemd.engine.system import System
+from pulsemd.halo import Transport
+from pulsemd.io.energies import EnergyWriter, write_xvg
+from pulsemd.io.gromacs.gro_writer import write_gro
+from pulsemd.io.gromacs.mdp import to_mdp
+from pulsemd.io.output import replacing, write_whole
+from pulsemd.io.trajectory import DcdWriter
+from pulsemd.io.xtc import XtcWriter
+
+
+class TrajectoryWriter(Protocol):
+    """What the writers of all formats do."""
+
+    def write(self, step: int, positions: NDArray[np.float64], box: NDArray[np.float64]) -> None:
+        """Append a frame."""
+
+    def sync(self) -> None:
+        """Make the frames safe on the disk."""
+
+    def __enter__(self) -> Any: ...
+
+    def __exit__(self, *error: Any) -> None: ...
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Reporters of a run, equal on all ranks, and what rank 0 does with the files.
+
+    Parameters
+    ----------
+    reporters : list of Reporter
+    crashed : function of the last frame, writing it; returns what to say
+    sync : function, makes the files safe on the disk
+    """
+
+    reporters: list[Reporter]
+    crashed: Callable[[Frame], str]
+    sync: Callable[[], None]
+
+
+@contextmanager
+def open_outputs(transport: Transport, system: System, request: RunRequest, out: Path) -> Iterator[Outputs]:
+    """Reporters of a run; rank 0 holds the files, the others know the intervals."""
+    s = system.settings
+    interval = s.nstxout_compressed or s.nstxout
+    if transport.rank != 0:
+        yield Outputs(
+            _reporters(s.nstenergy, interval, _nothing, _nothing, _nothing), _nothing_to_say, _nothing
+        )
+        return
+    with ExitStack() as stack:
+        before = system.step if request.append else None
+        write_whole(out / "run.mdp", [to_mdp(s).encode()])
+        columns = (*energy_names(system.topology.terms), *RUN_NAMES)
+        table = stack.enter_context(EnergyWriter(out / "energies.csv", columns, before))
+        trajectory = None
+        if interval:
+            trajectory = stack.enter_context(_open_trajectory(system, request, out, interval, before))
+
+        def write_frame(frame: Frame) -> None:
+            assert trajectory is not None
+            trajectory.write(frame.step, _positions(system, request, frame), system.user_box)
+
+        def write_last(frame: Frame) -> None:
+            _write_frame(out / "final.gro", system, frame, frame.v)
+            if request.xvg:
+                write_xvg(out / "energies.xvg", table.path, system.topology.title)
+
+        def write_crash(frame: Frame) -> str:
+            _write_frame(out / "crash.gro", system, frame, None)
+            return f"positions of step {frame.step}, the last search, are in {out / 'crash.gro'}"
+
+        def sync() -> None:
+            table.sync()
+            if trajectory is not None:
+                trajectory.sync()
+
+        reporters = _reporters(s.nstenergy, interval, table.write, write_frame, write_last)
+        yield Outputs(reporters, write_crash, sync)
+
+
+def _open_trajectory(
+    system: System, request: RunRequest, out: Path, interval: int, before: int | None
+) -> TrajectoryWriter:
+    s, topology = system.settings, system.topology
+    n_atoms = topology.n_atoms if request.atoms is None else len(request.atoms)
+    first = -(-system.step // interval) * interval
+    if request.trajectory == "xtc":
+        return XtcWriter(out / "trajectory.xtc", n_atoms, s.dt, s.tinit, before)
+    return DcdWriter(out / "trajectory.dcd", n_atoms, s.dt, interval, first, topology.title, before)
+
+
+def _positions(system: System, request: RunRequest, frame: Frame) -> NDArray[np.float64]:
+    """Positions of a frame as asked for: molecules whole or unwrapped, all atoms or some."""
+    if request.positions == "unwrapped":
+        assert frame.image is not None
+        positions = system.unwrapped_positions(frame.x, frame.image)
+    else:
+        positions = system.whole_positions(frame.x)
+    return positions if request.atoms is None else positions[request.atoms]
+
+
+def _write_frame(path: Path, system: System, frame: Frame, v: NDArray[np.float32] | None) -> None:
+    title = f"{system.topology.title} t= {frame.time:.5f} step= {frame.step}"
+    with replacing(path) as temporary:
+        write_gro(temporary, system.topology, system.whole_positions(frame.x), v, system.user_box, title)
+
+
+def _reporters(nstenergy: int, interval: int, energies: Any, frame: Any, last: Any) -> list[Reporter]:
+    reporters = [Reporter(nstenergy, energies=energies), Reporter(0, frame=last)]
+    return reporters + ([Reporter(interval, frame=frame)] if interval else [])
+
+
+def _nothing(*_: object) -> None:
+    """What a reporter does on the ranks that hold no files: it is never called there."""
+
+
+def _nothing_to_say(_: Frame) -> str:
+    return ""

@@ -1,0 +1,119 @@
+"""What is said when a simulation blows up: the first bad atom, and the forces on it by kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pulsemd.domain.lattice import LATTICE
+from pulsemd.engine.energies import N_SUMS, SLOTS, VIRIAL
+from pulsemd.engine.system import System
+from pulsemd.kernels.bonded.launch import BondedForces
+from pulsemd.kernels.nonbonded.settings import pair_constants
+from pulsemd.topology.terms import Terms
+
+Int32 = NDArray[np.int32]
+Float64 = NDArray[np.float64]
+
+N_PARTNERS = 3
+"""Neighbours named for each kind of pair force."""
+
+
+@dataclass(frozen=True, eq=False)
+class Failure:
+    """The first thing that went wrong on a rank.
+
+    Parameters
+    ----------
+    step : int
+    gid : int
+        The atom.
+    reason : str
+        What it does, as the end of a sentence.
+    force : (3,) float64, kJ/mol/nm, or None
+        Sum of the forces on it.
+    gids, x : (m,) int32 and (m, 3) int32
+        The rows of the rank and where they were then.
+    """
+
+    step: int
+    gid: int
+    reason: str
+    force: Float64 | None
+    gids: Int32
+    x: Int32
+
+
+def describe_failure(system: System, failure: Failure, searched: Int32) -> tuple[str, list[str]]:
+    """The error's message, and lines about the forces on the atom.
+
+    Parameters
+    ----------
+    searched : (n, 3) int32, lattice units
+        Positions of all atoms at the last search; what the failing rank held then replaces them.
+    """
+    x = searched.copy()
+    x[failure.gids] = failure.x
+    atom = system.topology.describe_atom(failure.gid)
+    message = (
+        f"step {failure.step}: {atom} {failure.reason}; look at the atoms named below, minimise the start, "
+        "or lower dt"
+    )
+    lines = []
+    if failure.force is not None:
+        lines.append(f"force on it: {_vector(failure.force)} kJ/mol/nm")
+    terms = sorted(force_terms(system, failure.gid, x), key=lambda term: -term[0])
+    lines += [f"{text}: {size:.4g} kJ/mol/nm" for size, text in terms[:6] if size > 0]
+    return message, lines
+
+
+def force_terms(system: System, gid: int, x: Int32) -> Iterator[tuple[float, str]]:
+    """(size in kJ/mol/nm, what) of the forces on one atom: the closest pairs, and each kind of listed term."""
+    with np.errstate(all="ignore"):
+        yield from _pair_terms(system, gid, x)
+    for kind in system.topology.terms:
+        if kind != "constraint":
+            yield from _listed_terms(system, kind, gid, x)
+
+
+def _pair_terms(system: System, gid: int, x: Int32) -> Iterator[tuple[float, str]]:
+    """The strongest Lennard-Jones and Coulomb forces of single pairs."""
+    topology, constants = system.topology, pair_constants(system.settings)
+    d = (x - x[gid]).astype(np.float64) / LATTICE @ system.box
+    r = np.sqrt((d * d).sum(1))
+    near = r < constants.cutoff
+    first, last = topology.exclusion_offset[gid : gid + 2]
+    near[topology.exclusion_atoms[first:last]] = near[gid] = False
+    j = np.flatnonzero(near)
+    r, i_type, j_type = r[j], topology.type_index[gid], topology.type_index[j]
+    lj = 12.0 * system.table.c12[i_type, j_type] / r**13 - 6.0 * system.table.c6[i_type, j_type] / r**7
+    qq = constants.coulomb_factor * topology.charge[gid] * topology.charge[j]
+    for name, force in (("lj", lj), ("coulomb", qq * (1.0 / r**2 - 2.0 * constants.k_rf * r))):
+        size = np.nan_to_num(np.abs(force), nan=np.inf)
+        for k in np.argsort(-size)[:N_PARTNERS]:
+            yield float(size[k]), f"{name} with {topology.describe_atom(int(j[k]))} at {r[k]:.4g} nm"
+
+
+def _listed_terms(system: System, kind: str, gid: int, x: Int32) -> Iterator[tuple[float, str]]:
+    """The force of all terms of one kind on the atom."""
+    topology, terms = system.topology, system.topology.terms[kind]
+    mine = np.flatnonzero((terms.atoms == gid).any(1))
+    if len(mine) == 0:
+        return
+    some = Terms(terms.atoms[mine], terms.index[mine], terms.parameters)
+    factor = pair_constants(system.settings).coulomb_factor
+    bonded = BondedForces({kind: some}, topology.charge, factor, SLOTS, VIRIAL, 0.0, system.reference)
+    rows = np.unique(some.atoms)
+    bonded.bind(kind, np.arange(len(mine)), np.searchsorted(rows, some.atoms).astype(np.int32))
+    force = np.zeros((len(rows), 3), np.float32)
+    bonded.add(x[rows], system.box, force, np.zeros(N_SUMS))
+    size = float(np.linalg.norm(force[np.searchsorted(rows, gid)].astype(np.float64)))
+    others = ", ".join(topology.describe_atom(int(row)) for row in rows[rows != gid][:4])
+    yield size, f"{kind}, {len(mine)} term(s)" + (f" with {others}" if others else "")
+
+
+def _vector(force: Float64) -> str:
+    return "(" + ", ".join(f"{value:.4g}" for value in force) + ")"

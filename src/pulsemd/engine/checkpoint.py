@@ -1,0 +1,161 @@
+"""A simulation's state as a checkpoint, and a system that goes on from one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from collections.abc import Iterator
+from dataclasses import asdict, fields, replace
+from os import PathLike
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+import pulsemd
+from pulsemd.base.errors import InputError
+from pulsemd.domain.lattice import lattice_transform, to_lattice
+from pulsemd.engine.simulation import Simulation
+from pulsemd.engine.system import Continuation, System
+from pulsemd.forcefield.nonbonded import LennardJonesTable
+from pulsemd.forcefield.settings import RunSettings
+from pulsemd.io.checkpoint import Checkpoint
+from pulsemd.topology.records import Topology
+
+MAY_DIFFER = (
+    "include", "define", "nsteps", "nstxout", "nstvout", "nstfout", "nstlog", "nstcalcenergy", "nstenergy",
+    "nstxout_compressed", "compressed_x_grps", "gen_vel", "gen_temp", "gen_seed", "continuation", "ignored",
+)  # fmt: skip
+"""Settings a continued run may change: the number of steps, what is written, and what only a start uses."""
+
+
+def take_checkpoint(simulation: Simulation, topology_hash: str) -> Checkpoint | None:
+    """The state of a simulation, on rank 0; collective."""
+    system = simulation.system
+    frame, work = simulation.gather(), simulation.rank.read_work()
+    searched = None if simulation.search_is_next else simulation.gather_searched()
+    if frame is None:
+        return None
+    return Checkpoint(
+        step=frame.step,
+        user_box=system.user_box,
+        box=system.box,
+        frame=system.frame,
+        x=frame.x,
+        v=frame.v,
+        searched=None if searched is None else searched.x,
+        image=frame.image if searched is None else searched.image,
+        list_cutoff=simulation.r_list,
+        thermostat_work=work,
+        precision=simulation.options.precision,
+        settings=_plain(system.settings),
+        topology=topology_hash,
+        versions={
+            "pulsemd": pulsemd.__version__,
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "numba": numba.__version__,
+        },
+    )
+
+
+def continued_system(
+    path: str | PathLike[str],
+    checkpoint: Checkpoint,
+    topology: Topology,
+    table: LennardJonesTable,
+    settings: RunSettings,
+    precision: str,
+    reference: NDArray[np.float64] | None = None,
+) -> System:
+    """The system of a checkpoint, with the topology and the settings read again.
+
+    Parameters
+    ----------
+    path : path of the checkpoint, for messages
+    settings : RunSettings
+        Seeds of -1 are taken from the checkpoint.
+    reference : (n, 3) float64, nm, or None
+        Reference positions of restraints, in the files' frame.
+
+    Raises
+    ------
+    InputError
+        If topology, precision or a setting that may not differ is another one.
+    """
+    if len(checkpoint.x) != topology.n_atoms or checkpoint.topology != hash_topology(topology, table):
+        raise InputError(
+            f"is of another system: {len(checkpoint.x)} atoms there, {topology.n_atoms} here, or other parameters; "
+            "continue with the topology the run began with",
+            path,
+        )
+    if checkpoint.precision != precision:
+        raise InputError(
+            f"is of precision {checkpoint.precision}; give --precision {checkpoint.precision}", path
+        )
+    settings = _same_settings(path, checkpoint, settings)
+    start = checkpoint.x if checkpoint.searched is None else checkpoint.searched
+    restrained = None
+    if reference is not None:
+        restrained = lattice_transform(to_lattice(reference, checkpoint.user_box), checkpoint.frame)
+    return System(
+        topology,
+        table,
+        settings,
+        checkpoint.user_box,
+        checkpoint.box,
+        checkpoint.frame,
+        start,
+        checkpoint.v,
+        checkpoint.step,
+        restrained,
+        Continuation(checkpoint.x, checkpoint.list_cutoff, checkpoint.thermostat_work),
+        checkpoint.image,
+    )
+
+
+def _same_settings(path: str | PathLike[str], checkpoint: Checkpoint, settings: RunSettings) -> RunSettings:
+    """The settings, with the checkpoint's seeds where none are given."""
+    there = checkpoint.settings
+    settings = replace(
+        settings,
+        ld_seed=int(there["ld_seed"]) if settings.ld_seed == -1 else settings.ld_seed,
+        gen_seed=int(there["gen_seed"]) if settings.gen_seed == -1 else settings.gen_seed,
+    )
+    defaults = _plain(RunSettings())
+    for name, value in _plain(settings).items():
+        earlier = there.get(name, defaults[name])
+        if name not in MAY_DIFFER and value != earlier:
+            raise InputError(
+                f"{name} is {earlier} there and {value} now; a run is continued with the settings it began with, "
+                "except for nsteps, what is written and how often",
+                path,
+            )
+    return settings
+
+
+def _plain(settings: RunSettings) -> dict[str, Any]:
+    """Settings as JSON keeps them."""
+    plain: dict[str, Any] = json.loads(json.dumps(asdict(settings)))
+    return plain
+
+
+def hash_topology(topology: Topology, table: LennardJonesTable) -> str:
+    """SHA-256 of every array of a topology and its parameters, names left out."""
+    digest = hashlib.sha256()
+    for name, array in (*_arrays(topology), *_arrays(table)):
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def _arrays(record: Topology | LennardJonesTable) -> Iterator[tuple[str, NDArray[Any]]]:
+    for field in fields(record):
+        value = getattr(record, field.name)
+        if isinstance(value, np.ndarray):
+            yield field.name, value
+    for kind, terms in sorted(getattr(record, "terms", {}).items()):
+        for name in ("atoms", "index", "parameters"):
+            yield f"{kind} {name}", getattr(terms, name)

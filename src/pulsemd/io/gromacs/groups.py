@@ -1,0 +1,184 @@
+"""Groups of atoms by name: those of an index file (.ndx), and the default ones as gmx makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pulsemd.base.errors import InputError
+from pulsemd.topology.records import Topology
+
+Int32 = NDArray[np.int32]
+Mask = NDArray[np.bool_]
+
+_RESIDUES: Final = {
+    "amino acid": "ABU ACE AIB ALA ARG ARGN ASN ASN1 ASP ASP1 ASPH ASPP ASH CYS CYS1 CYS2 CYSH DALA GLN GLU GLUH GLUP "
+    "GLH GLY HIS HIS1 HISA HISB HISH HISD HISE HISP HID HIE HIP HSD HSE HSP HYP ILE LEU LSN LYS LYSH LYN MELEU MET "
+    "MEVAL NAC NME NHE NH2 PHE PHEH PHEU PHL PRO SER THR TRP TRPH TRPU TYR TYRH TYRU VAL PGLU CME CYM CYX ORN DAB",
+    "end of a chain": "ALA ARG ASN ASP CYS CYX GLN GLU GLY HID HIE HIP HIS ILE LEU LYS MET PHE PRO SER THR TRP TYR VAL",
+    "dna": "DA DG DC DT DA5 DG5 DC5 DT5 DA3 DG3 DC3 DT3 DAN DGN DCN DTN",
+    "rna": "A U C G RA RU RC RG RA5 RT5 RU5 RC5 RG5 RA3 RT3 RU3 RC3 RG3 RAN RTN RUN RCN RGN",
+    "water": "HOH SOL WAT HHO OHH TIP T3P T4P T5P T3H",
+    "ion": "NA MG K LI CA ZN RB CS BA CL BR I F CL- NA+ K+ CA2+ ZN2+ MG2+ LA IB+",
+}
+"""Names of residues by kind; those at the ends of a chain have an N or C before them in Amber's force fields."""
+
+_KINDS: Final = {kind: frozenset(names.split()) for kind, names in _RESIDUES.items()}
+_PROTEIN: Final = _KINDS["amino acid"] | {end + name for end in "NC" for name in _KINDS["end of a chain"]}
+_BACKBONE: Final = (b"N", b"CA", b"C")
+_MAIN: Final = (*_BACKBONE, b"O", b"O1", b"O2", b"OC1", b"OC2", b"OT", b"OXT", b"OT1", b"OT2")
+
+
+class Groups:
+    """Named groups of atoms.
+
+    Parameters
+    ----------
+    topology : Topology
+    index : path of a .ndx, optional
+        Its groups come before the default ones of the same name.
+
+    Raises
+    ------
+    InputError
+        If the index file cannot be read; with its line.
+    """
+
+    def __init__(self, topology: Topology, index: str | PathLike[str] | None = None) -> None:
+        self._topology = topology
+        self._read = {} if index is None else read_index(index, topology.n_atoms)
+        self._index = index
+
+    def find(self, name: str, option: str) -> Int32:
+        """Global ids of the atoms of a group.
+
+        Raises
+        ------
+        InputError
+            If there is no such group; lists those there are.
+        """
+        groups = self._read | {
+            name: gids for name, gids in default_groups(self._topology).items() if name not in self._read
+        }
+        for known, gids in groups.items():
+            if known == name:
+                return gids
+        for known, gids in groups.items():
+            if known.lower() == name.lower():
+                return gids
+        raise InputError(f"{option}: there is no group {name}; there are {', '.join(groups)}", self._index)
+
+    def union(self, names: Sequence[str], option: str) -> Int32 | None:
+        """Atoms of all groups together, in order; None for the whole system."""
+        if not names or any(name.lower() == "system" for name in names):
+            return None
+        return np.unique(np.concatenate([self.find(name, option) for name in names])).astype(np.int32)
+
+    def check_coupling(self, names: Sequence[str]) -> str:
+        """What to say of thermostat groups with equal tau_t and ref_t: they are coupled as one, the whole system.
+
+        Raises
+        ------
+        InputError
+            If they do not hold every atom exactly once.
+        """
+        if len(names) == 0 or [name.lower() for name in names] == ["system"]:
+            return ""
+        count = np.zeros(self._topology.n_atoms, np.int64)
+        for name in names:
+            count[self.find(name, "tc-grps")] += 1
+        wrong = np.flatnonzero(count != 1)
+        if len(wrong):
+            atom = self._topology.describe_atom(int(wrong[0]))
+            raise InputError(
+                f"tc-grps: {atom} is in {count[wrong[0]]} of the groups {', '.join(names)}, not in one"
+            )
+        return (
+            f"tc-grps {', '.join(names)}: tau-t and ref-t are equal, so they are coupled as one group, System"
+        )
+
+
+def read_index(path: str | PathLike[str], n_atoms: int) -> dict[str, Int32]:
+    """Groups of a .ndx file by name; global ids count from 0.
+
+    Raises
+    ------
+    InputError
+        With file and line: numbers before the first name, or that are no atoms of the system.
+    """
+    try:
+        with open(path, encoding="utf-8", errors="replace") as handle:
+            lines = handle.readlines()
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", path) from error
+    groups: dict[str, list[int]] = {}
+    members: list[int] | None = None
+    for number, line in enumerate(lines, 1):
+        text = line.partition(";")[0].strip()
+        if text.startswith("["):
+            members = groups.setdefault(text.strip("[] \t"), [])
+            continue
+        for word in text.split():
+            if members is None or not word.isdigit() or not 1 <= int(word) <= n_atoms:
+                raise InputError(f"{word!r} is no atom 1 to {n_atoms} of a [ group ]", path, number)
+            members.append(int(word) - 1)
+    return {name: np.array(gids, np.int32) for name, gids in groups.items()}
+
+
+def default_groups(topology: Topology) -> dict[str, Int32]:
+    """The groups ``gmx make_ndx`` makes, but no empty ones, then one for each name of a residue or molecule."""
+    labels = topology.labels(0, topology.n_atoms)
+    residue, atom = labels.residue_name, labels.atom_name
+    names, inverse = np.unique(residue, return_inverse=True)
+    text = [name.decode("utf-8", "replace").upper() for name in names]
+
+    def of(kind: frozenset[str]) -> Mask:
+        mask: Mask = np.array([name in kind for name in text])[inverse]
+        return mask
+
+    protein = of(_PROTEIN)
+    dna, rna, water, ion = (of(_KINDS[kind]) for kind in ("dna", "rna", "water", "ion"))
+    masks = {"System": np.ones(topology.n_atoms, bool), "Protein": protein, **_protein_parts(protein, atom)}
+    masks |= {
+        "DNA": dna,
+        "RNA": rna,
+        "Water": water,
+        "Ion": ion,
+        "Other": ~(protein | dna | rna | water | ion),
+    }
+    if protein.any():
+        masks["non-Protein"] = ~protein
+    if water.any():
+        masks["non-Water"] = ~water
+    if water.any() and ion.any():
+        masks["Water_and_ions"] = water | ion
+    for name in names:
+        masks.setdefault(name.decode("utf-8", "replace"), residue == name)
+    for number, kind in enumerate(topology.molecule_types):
+        masks.setdefault(kind.name, _of_molecules(topology, number))
+    return {name: np.flatnonzero(mask).astype(np.int32) for name, mask in masks.items() if mask.any()}
+
+
+def _protein_parts(protein: Mask, atom: NDArray[np.bytes_]) -> dict[str, Mask]:
+    hydrogen = np.array([name.lstrip(b"0123456789").startswith(b"H") for name in atom.tolist()])
+    backbone, main = np.isin(atom, _BACKBONE), np.isin(atom, _MAIN)
+    return {
+        "Protein-H": protein & ~hydrogen,
+        "C-alpha": protein & (atom == b"CA"),
+        "Backbone": protein & backbone,
+        "MainChain": protein & main,
+        "SideChain-H": protein & ~main & ~hydrogen,
+    }
+
+
+def _of_molecules(topology: Topology, number: int) -> Mask:
+    mask = np.zeros(topology.n_atoms, bool)
+    for block in topology.blocks:
+        if block.molecule_type == number:
+            size = block.n_molecules * topology.molecule_types[number].n_atoms
+            mask[block.first_atom : block.first_atom + size] = True
+    return mask
