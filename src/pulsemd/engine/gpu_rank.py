@@ -32,6 +32,7 @@ from pulsemd.kernels.bonded.gpu import GpuBonded
 from pulsemd.kernels.nonbonded.exclusions import count_within, self_energy
 from pulsemd.kernels.nonbonded.exclusions_gpu import GpuExclusions
 from pulsemd.kernels.nonbonded.gpu import GpuPairForces
+from pulsemd.kernels.search.gpu_layout import Slots
 from pulsemd.kernels.update.gpu import NO_ERROR, GpuUpdate, UpdateConstants
 from pulsemd.schedule.phase import Phase, PhaseTimer
 
@@ -129,12 +130,8 @@ class GpuRank:
         self.sums: NDArray[np.float64] = np.zeros(N_SUMS + 9)
         self.kinetic = 0.0
         self._first_step, self._fresh = system.step, True
-        self.capacity = 0
-        x = np.zeros((topology.n_atoms, 4), np.int32)
-        x[:, :3] = system.x
-        self._settle_in(
-            self.device.to_device(x), self.device.to_device(np.arange(topology.n_atoms, dtype=np.int32))
-        )
+        self._slots = self._rows_of_files()
+        self._settle_in()
         self._verify_masks()
 
     def _update_constants(self) -> UpdateConstants:
@@ -156,7 +153,7 @@ class GpuRank:
 
     def search(self) -> None:
         """Put the atoms in order again and build the pair list."""
-        self._settle_in(self._slots.x, self._slots.gid)
+        self._settle_in()
 
     def take_up(self, x: NDArray[np.int32], thermostat_work: float) -> None:
         """Go on inside a list lifetime that was built from the positions of its search; as for `Rank`."""
@@ -206,18 +203,27 @@ class GpuRank:
         f = self._rows(self.f).astype(np.float64)
         return int(self.domain.gid[np.argmax(np.nan_to_num((f * f).sum(1), nan=np.inf))])
 
-    def _settle_in(self, x: Any, gid: Any) -> None:
-        """Search, and take over the slots that it leaves; rows and global ids as for `GpuPairForces.search`."""
-        self._counts = self._pairs.search(x, gid, self.system.box, self.r_list, self._r_inner)
-        self._slots = slots = self._pairs.slots
+    def _rows_of_files(self) -> Slots:
+        """The atoms in the order of the files, for the first search."""
+        n, to_device = self.system.topology.n_atoms, self.device.to_device
+        x = np.zeros((n, 4), np.int32)
+        x[:, :3] = self.system.x
+        gid = to_device(np.arange(n, dtype=np.int32))
+        return Slots(n, n, to_device(x), gid, source=None, slot_of_gid=None, parameters=None)
+
+    def _settle_in(self) -> None:
+        """Search, and take over the slots that it leaves."""
+        self._counts = self._pairs.search(
+            self._slots.x, self._slots.gid, self.system.box, self.r_list, self._r_inner
+        )
         with self.device.current():
-            self._searched_x = slots.x.copy()
-        if slots.capacity != self.capacity:
-            self.capacity = slots.capacity
+            self._searched_x = self._pairs.slots.x.copy()
+        if self._pairs.slots is not self._slots:
+            self._slots = slots = self._pairs.slots
             self.f = self.device.zeros((slots.capacity, 4), np.int64 if self.reproducible else np.float32)
-        self._update.settle_in(slots, self.f)
-        self._exclusions.settle_in(slots, self.f, self._pair_sums)
-        self._bonded.settle_in(slots, self.f, self._sums)
+            self._exclusions.settle_in(slots, self.f, self._pair_sums)
+            self._bonded.settle_in(slots, self.f, self._sums)
+        self._update.settle_in(self._slots, self.f)
         self._fresh = True
         self.n_searches += 1
 

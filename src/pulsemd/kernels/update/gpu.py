@@ -182,7 +182,8 @@ class GpuUpdate:
         padded = np.zeros((len(velocities), 4), np.float32)
         padded[:, :3] = velocities
         self.velocities = device.to_device(padded)
-        self._capacity = 0
+        self._slots: Slots | None = None
+        self._forces: Any = None
         self._bound: dict[tuple[Any, ...], Callable[[], None]] = {}
 
     def _upload_groups(self, groups: ConstrainedGroups) -> tuple[Any, ...]:
@@ -206,25 +207,33 @@ class GpuUpdate:
         slots : Slots
             As the search left them; ``slots.source`` refers to the rows that `velocities` has.
         forces : (capacity, 4) float32 or int64, device
-            What `move` reads from now on.
+            What `move` reads from now on. With the slots and forces of the last call nothing is allocated.
         """
-        device = self.device
-        with device.current():
-            old = self.velocities.copy()
-        if slots.capacity != self._capacity:
-            self._capacity = slots.capacity
-            self.velocities = device.empty((slots.capacity, 4), np.float32)
-            self._mass = device.empty(slots.capacity, np.float64)
+        if slots is self._slots and forces is self._forces:
+            self._old.data.copy_from_device_async(
+                self.velocities.data, self.velocities.nbytes, self.device.stream
+            )
+        else:
+            self._make_room(slots, forces)
+        self._reorder()
+        self.device.clear(self._counts)
+        self._list_groups()
+
+    def _make_room(self, slots: Slots, forces: Any) -> None:
+        """Arrays for another capacity, and the launches that use them; the velocities go to `_old`."""
+        device, self._capacity = self.device, slots.capacity
         self._slots, self._forces = slots, forces
+        self._old = device.empty((max(slots.capacity, len(self.velocities)), 4), np.float32)
+        self._old.data.copy_from_device_async(self.velocities.data, self.velocities.nbytes, device.stream)
+        self.velocities = device.empty((slots.capacity, 4), np.float32)
+        self._mass = device.empty(slots.capacity, np.float64)
         self._bound.clear()
         n, blocks = np.int32(slots.capacity), -(-slots.capacity // _SLOT_THREADS)
-        kernel = device.kernel(slots_program(), "reorder")
-        kernel(
-            blocks, _SLOT_THREADS, slots.gid, slots.source, n, old, self._mass_of, self.velocities, self._mass
-        )
-        device.clear(self._counts)
-        kernel = device.kernel(slots_program(), "list_groups")
-        kernel(
+        self._reorder = device.kernel(slots_program(), "reorder").bind(
+            blocks, _SLOT_THREADS, slots.gid, slots.source, n, self._old, self._mass_of, self.velocities,
+            self._mass,
+        )  # fmt: skip
+        self._list_groups = device.kernel(slots_program(), "list_groups").bind(
             blocks, _SLOT_THREADS, slots.gid, n, self._role, self._water_atoms, slots.slot_of_gid,
             self._waters, self._free, self._counts,
         )  # fmt: skip
