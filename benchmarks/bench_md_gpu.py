@@ -109,7 +109,7 @@ def parts(simulation: Simulation) -> dict[str, float]:
         "search_us": float(np.median(searches[1:])),
         "prune_us": on_device(rank, lambda: pairs.forces(forces, prune=True)),
         "pairs_us": on_device(rank, lambda: pairs.forces(forces)),
-        "exclusions_us": on_device(rank, lambda: rank._exclusions.start_forces(False)),
+        "exclusions_us": on_device(rank, lambda: rank._exclusions.start_forces(False, False)),
     }
     # the forces are those of exclusions alone now, small enough for the many moves that follow
     return found | {

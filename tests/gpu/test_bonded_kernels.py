@@ -11,7 +11,7 @@ from pulsemd.engine.local import exclusion_pairs
 from pulsemd.kernels.bonded.gpu import GpuBonded
 from pulsemd.kernels.bonded.launch import BondedForces
 from pulsemd.kernels.nonbonded.exclusions import exclusion_forces
-from pulsemd.kernels.nonbonded.exclusions_gpu import GpuExclusions
+from pulsemd.kernels.nonbonded.exclusions_gpu import GpuExclusions, excludes_itself_only
 from pulsemd.kernels.nonbonded.settings import pair_constants
 from pulsemd.topology.terms import Terms
 from systems import bundled_system
@@ -122,25 +122,40 @@ def test_exclusion_corrections_on_device_equal_cpu_and_clear_the_forces(device, 
     pairs = exclusion_pairs(topology.exclusion_offset, topology.exclusion_atoms)
     exclusion_forces(system.x, pairs, topology.charge, system.box, constants, f, sums)
     slots, where = shuffled_slots(device, system.x)
+    rows = device.to_host(slots.x)
+    rows[where, 3] = (topology.charge * np.sqrt(constants.coulomb_factor)).astype(np.float32).view(np.int32)
+    slots.x = device.to_device(rows)
     forces = device.full((slots.capacity, 4), 9, f.dtype)
     device_sums = device.zeros(11, dtype)
     gpu = GpuExclusions(
         device,
         topology.exclusion_offset,
         topology.exclusion_atoms,
-        topology.charge,
+        topology.settle_atoms,
         system.box,
         constants,
         fixed,
     )
+    assert gpu.water_field is not None
     gpu.settle_in(slots, forces, device_sums)
-    gpu.start_forces(energies=True)
-    rows, mine_sums = device.to_host(forces), device.to_host(device_sums)
-    empty = np.setdiff1d(np.arange(slots.capacity), where)
-    assert not rows[empty].any()
+    gpu.start_forces(energies=True, waters_started=True)
+    mine, mine_sums = device.to_host(forces), device.to_host(device_sums)
+    assert not mine[np.setdiff1d(np.arange(slots.capacity), where)].any()
+    # charges are float32 on the device, as in its pair kernel
+    np.testing.assert_allclose(mine[where, :3], f, rtol=0, atol=3e-7 * np.abs(f).max())
+    np.testing.assert_allclose(mine_sums, sums, rtol=3e-7, atol=1e-6 * abs(int(sums[1])))
     if fixed:
-        np.testing.assert_array_equal(rows[where, :3], f)
-        np.testing.assert_array_equal(mine_sums, sums)
-    else:
-        np.testing.assert_allclose(rows[where, :3], f, rtol=0, atol=1e-6 * np.abs(f).max())
-        np.testing.assert_allclose(mine_sums, sums, rtol=1e-12, atol=1e-9)
+        assert not mine.sum(0).any(), "momentum is not exact"
+    device.clear(forces)
+    gpu.start_forces(energies=False, waters_started=False)
+    np.testing.assert_array_equal(device.to_host(forces), mine)
+    np.testing.assert_array_equal(device.to_host(device_sums), mine_sums)
+
+
+def test_waters_with_excluded_pairs_beyond_their_own_are_not_started_by_the_move():
+    offset, partner = np.arange(0, 13, 2), np.array([1, 2, 0, 2, 0, 1, 4, 5, 3, 5, 3, 4])
+    waters = np.array([[0, 1, 2], [5, 3, 4]])
+    assert excludes_itself_only(offset, partner, waters)
+    assert excludes_itself_only(offset, partner, waters[:0])
+    assert not excludes_itself_only(offset, partner[::-1], waters)
+    assert not excludes_itself_only(np.array([0, 2, 4, 6, 8, 10, 13]), np.append(partner, 0), waters)

@@ -93,6 +93,20 @@ def test_reproducible_runs_on_device_give_one_hash_for_any_launch_shape(device, 
     assert digest() == first
 
 
+def test_forces_started_by_the_move_give_the_bits_of_the_exclusion_kernel(device, monkeypatch):
+    ends = []
+    for together in (True, False):
+        simulation = simulate(
+            bundled_system(), "reproducible", reporters=[Reporter(7, energies=lambda *_: None)]
+        )
+        if not together:
+            monkeypatch.setattr(simulation.rank._exclusions, "water_field", None)
+            monkeypatch.setattr(simulation.rank._update, "_field", None)
+        simulation.run(60)
+        ends.append((simulation.trajectory_hash(), simulation.evaluate()))
+    assert ends[0] == ends[1]
+
+
 def test_device_and_cpu_follow_the_same_trajectory_for_a_while(device):
     system = bundled_system(nsttcouple=5, nstcomm=10)
     ends = []

@@ -109,10 +109,13 @@ class GpuRank:
             *exclusions,
         )
         constants = self._pairs.constants
-        self._update = GpuUpdate(self.device, self._update_constants(), system.v, fixed)
         self._exclusions = GpuExclusions(
-            self.device, *exclusions, topology.charge, system.box, constants, fixed
+            self.device, *exclusions, topology.settle_atoms, system.box, constants, fixed
         )
+        self._update = GpuUpdate(
+            self.device, self._update_constants(), system.v, fixed, self._exclusions.water_field
+        )
+        self._waters_started = False
         self._bonded = GpuBonded(
             self.device,
             topology.terms,
@@ -224,7 +227,7 @@ class GpuRank:
             self._exclusions.settle_in(slots, self.f, self._pair_sums)
             self._bonded.settle_in(slots, self.f, self._sums)
         self._update.settle_in(self._slots, self.f)
-        self._fresh = True
+        self._waters_started, self._fresh = False, True
         self.n_searches += 1
 
     def _verify_masks(self) -> None:
@@ -255,14 +258,18 @@ class GpuRank:
 
     def force_phases(self) -> tuple[Phase, ...]:
         """Phases that bring the forces up to date; the first one also clears them."""
-        exclusions, bonded = self._exclusions, self._bonded
+        bonded = self._bonded
         phases = (
-            Phase("forces.exclusions", lambda: exclusions.start_forces(self.flags.energies)),
+            Phase("forces.exclusions", self._start_forces),
             Phase("forces.pairs", self._pair_forces),
         )
         if not bonded.n_terms:
             return phases
         return (*phases, Phase("forces.bonded", lambda: bonded.add_forces(self.flags.energies)))
+
+    def _start_forces(self) -> None:
+        self._exclusions.start_forces(self.flags.energies, self._waters_started)
+        self._waters_started = False
 
     def _pair_forces(self) -> None:
         prune = self._r_inner is not None and (self.flags.step - self._first_step) % PRUNE_INTERVAL == 0
@@ -276,6 +283,7 @@ class GpuRank:
         if coupled or flags.energies:
             update.sum_kinetic(offset, flags.thermostat, flags.remove_com)
         update.move(offset, coupled, self._constraint_virial if flags.energies else None)
+        self._waters_started = True
         if flags.energies:
             update.sum_kinetic_after()
             self._read_energies()
@@ -298,6 +306,7 @@ class GpuRank:
         with self.device.current():
             for array, copy in kept:
                 array[...] = copy
+        self._waters_started = False
 
     def wait(self) -> None:
         """Until everything launched is done."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from pulsemd.device.cuda import CudaDevice
+from pulsemd.device.cuda import CudaDevice, Kernel
 from pulsemd.device.program import CudaProgram
 from pulsemd.kernels.nonbonded.settings import PairConstants
 from pulsemd.kernels.search.gpu_layout import Slots
@@ -28,12 +29,19 @@ class GpuExclusions:
     ----------
     device : CudaDevice
     offset, partner : (n_atoms + 1,) int64, (k,) int32
-        Excluded partners of each atom by global id; symmetric.
-    charge : (n_atoms,) float64, e
+        Excluded partners of each atom by global id; symmetric, sorted.
+    waters : (m, 3) int32, global ids
+        Rigid waters.
     box : (3, 3) float64, nm
     constants : PairConstants
     fixed : bool
         int64 fixed point (reproducible mode).
+
+    Attributes
+    ----------
+    water_field : device array or None
+        What the update needs to start the forces of the waters itself; None if it cannot, because some water has
+        excluded pairs beyond its own.
     """
 
     def __init__(
@@ -41,16 +49,20 @@ class GpuExclusions:
         device: CudaDevice,
         offset: np.ndarray,
         partner: np.ndarray,
-        charge: np.ndarray,
+        waters: np.ndarray,
         box: np.ndarray,
         constants: PairConstants,
         fixed: bool,
     ) -> None:
         self.device = device
         self._offset, self._partner = device.to_device(offset, np.int64), device.to_device(partner, np.int32)
-        self._charge = device.to_device(charge, np.float64)
-        field = [constants.coulomb_factor, constants.k_rf, constants.c_rf, constants.cutoff**2]
-        self._field = device.to_device(np.concatenate([np.ravel(box), field]))
+        field = np.concatenate([np.ravel(box), [constants.k_rf, constants.c_rf, constants.cutoff**2]])
+        self._field = device.to_device(field)
+        closed = excludes_itself_only(offset, partner, waters)
+        started = np.zeros(len(offset) - 1, np.uint8)
+        started[np.ravel(waters)] = closed
+        self.water_field = self._field if closed else None
+        self._started, self._all_started = device.to_device(started), bool(started.all())
         self._kernels = [
             device.kernel(exclusion_program(fixed, wanted), "exclusion_forces") for wanted in (False, True)
         ]
@@ -64,15 +76,40 @@ class GpuExclusions:
         forces : (capacity, 4) float32 or int64, device
         sums : (11,) float64 or int64, device: lj, coulomb, virial
         """
-        grid, n = -(-slots.capacity // _THREADS), np.int32(slots.capacity)
-        self._launch = [
-            kernel.bind(
-                grid, _THREADS, slots.x, slots.gid, n, slots.slot_of_gid, self._offset, self._partner,
-                self._charge, self._field, forces, sums,
-            )
-            for kernel in self._kernels
-        ]  # fmt: skip
+        plain, energies = self._kernels
+        self._whole = self._bind(plain, slots, None, forces, sums)
+        self._with_energies = self._bind(energies, slots, None, forces, sums)
+        self._rest = self._bind(plain, slots, self._started, forces, sums)
 
-    def start_forces(self, energies: bool) -> None:
-        """Write the corrections into the forces of all slots, 0 where there are none; on request add the sums."""
-        self._launch[energies]()
+    def _bind(self, kernel: Kernel, slots: Slots, started: Any, forces: Any, sums: Any) -> Callable[[], None]:
+        return kernel.bind(
+            -(-slots.capacity // _THREADS), _THREADS, slots.x, slots.gid, np.int32(slots.capacity),
+            slots.slot_of_gid, self._offset, self._partner, started, self._field, forces, sums,
+        )  # fmt: skip
+
+    def start_forces(self, energies: bool, waters_started: bool) -> None:
+        """Write the corrections into the forces of all slots, 0 where there are none.
+
+        Parameters
+        ----------
+        energies : bool
+            Add the sums, too.
+        waters_started : bool
+            The last move wrote those of the waters, for the positions there are now.
+        """
+        if energies:
+            self._with_energies()
+        elif self.water_field is None or not waters_started:
+            self._whole()
+        elif not self._all_started:
+            self._rest()
+
+
+def excludes_itself_only(offset: np.ndarray, partner: np.ndarray, waters: np.ndarray) -> bool:
+    """Whether the excluded pairs of all waters are just the three inside each."""
+    if not (np.diff(offset)[waters] == 2).all():
+        return False
+    atoms = np.sort(waters, axis=1)
+    others = atoms[:, [[1, 2], [0, 2], [0, 1]]]
+    found = partner[offset[atoms][..., None] + np.arange(2)]
+    return bool((found == others).all())

@@ -17,7 +17,7 @@ MAX_GROUP_ATOMS = 8
 """Largest constrained group; the constraints of bonds to hydrogens make groups of at most five."""
 
 _PACKAGE = "pulsemd.kernels.update"
-_HEADERS = ("pulsemd.kernels.bonded", "pulsemd.kernels.constraints", _PACKAGE)
+_HEADERS = tuple(f"pulsemd.kernels.{name}" for name in ("bonded", "constraints", "nonbonded", "update"))
 
 
 def leapfrog_program(fixed: bool, energies: bool) -> CudaProgram:

@@ -144,6 +144,8 @@ class GpuUpdate:
     velocities : (n_atoms, 3) float32, nm/ps, by global id
     fixed : bool
         int64 fixed-point forces and sums (reproducible mode).
+    water_field : device array, optional
+        `GpuExclusions.water_field`: each move then starts the next forces of the waters.
 
     Raises
     ------
@@ -157,9 +159,14 @@ class GpuUpdate:
     """
 
     def __init__(
-        self, device: CudaDevice, constants: UpdateConstants, velocities: np.ndarray, fixed: bool
+        self,
+        device: CudaDevice,
+        constants: UpdateConstants,
+        velocities: np.ndarray,
+        fixed: bool,
+        water_field: Any = None,
     ) -> None:
-        self.device, self.fixed = device, fixed
+        self.device, self.fixed, self._field = device, fixed, water_field
         self._sum_type = np.int64 if fixed else np.float64
         groups = constants.groups
         table = water_table(constants.waters, groups.atoms, len(constants.mass))
@@ -207,7 +214,8 @@ class GpuUpdate:
         slots : Slots
             As the search left them; ``slots.source`` refers to the rows that `velocities` has.
         forces : (capacity, 4) float32 or int64, device
-            What `move` reads from now on. With the slots and forces of the last call nothing is allocated.
+            What `move` reads from now on, and with a `water_field` writes. Nothing is allocated if slots and
+            forces are those of the last call.
         """
         if slots is self._slots and forces is self._forces:
             self._old.data.copy_from_device_async(
@@ -305,6 +313,7 @@ class GpuUpdate:
             blocks, MOVE_THREADS, self._slots.x, self.velocities, self._forces, self._waters,
             np.int32(self.n_waters), self._geometry, self._free, np.int32(self.n_free), self._mass,
             self._slots.gid, self._step, self._control, np.int32(offset), np.int32(coupled), self._virial,
+            self._field,
         )  # fmt: skip
 
     def _bind_groups(self, offset: int, coupled: bool, energies: bool) -> Callable[[], None]:

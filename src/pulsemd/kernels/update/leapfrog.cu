@@ -4,9 +4,25 @@
 //     v <- scale (v - v_com) + dt f / m;   x <- x + dt v;   constraints move x, and v by the same over dt.
 // Arithmetic is float64; velocities are stored as float32, positions as int32 lattice units. The operations and their
 // order are those of leapfrog.py, so that without contraction both give the same bits.
+//
+// A water whose only excluded pairs are its own has all that exclusions.cu needs at hand: its forces are read for the
+// last time here, and become those of the next step's excluded pairs, which saves that kernel and a clearing.
 
 #include "settle.cuh"
 #include "move.cuh"
+#include "exclusions.cuh"
+
+__device__ __forceinline__ void start_forces(const int4* x, int4 rows, const ReactionField& field, Force* f) {
+    Sums none;
+    const int4 o = x[rows.x], b = x[rows.y], c = x[rows.z];
+    const StoredForce ob = exclusion_force(o, b, field, false, none), oc = exclusion_force(o, c, field, false, none),
+                      bc = exclusion_force(b, c, field, false, none);
+    StoredForce on_o = ob, on_b = -ob, on_c = -oc;
+    on_o += oc, on_b += bc, on_c += -bc;
+    store_force(f, rows.x, on_o);
+    store_force(f, rows.y, on_b);
+    store_force(f, rows.z, on_c);
+}
 
 __device__ __forceinline__ void move_water(const State& s, int4 rows, const WaterGeometry& g, Sums& sums) {
     const double dt = s.step->dt, kick_o = dt / g.mass_o, kick_h = dt / g.mass_h;
@@ -49,17 +65,19 @@ __device__ __forceinline__ void move_free(const State& s, int row, double mass) 
 // free_rows : (n_free,) int32; mass : (n,) double, amu, 0 = frozen
 // coupled : 1: apply the factor and the velocity that kinetic.cu left in `control`
 // virial : (9,) added to with ENERGIES: sum of r (x) f of the constraint forces
+// field : null, or: write the forces of the excluded pairs of each water at its new positions into f
 extern "C" __global__ void __launch_bounds__(THREADS)
-    leapfrog(int4* x, float4* v, const Force* __restrict__ f, const int4* __restrict__ waters, int n_waters,
+    leapfrog(int4* x, float4* v, Force* f, const int4* __restrict__ waters, int n_waters,
              const WaterGeometry* __restrict__ geometry, const int* __restrict__ free_rows, int n_free,
              const double* __restrict__ mass, const int* __restrict__ gid, const Step* __restrict__ step,
-             Control* control, int offset, int coupled, Sum* virial) {
+             Control* control, int offset, int coupled, Sum* virial, const ReactionField* __restrict__ field) {
     const int t = blockIdx.x * THREADS + threadIdx.x;
     const State s = state_of(x, v, f, gid, step, control, offset, coupled);
     Sums sums;
     if (t < n_waters) {
         const int4 rows = waters[t];
         move_water(s, rows, geometry[rows.w], sums);
+        if (field) start_forces(x, rows, *field, f);
     } else if (t < n_waters + n_free) {
         const int row = free_rows[t - n_waters];
         move_free(s, row, mass[row]);

@@ -1,0 +1,42 @@
+// Reaction field of one excluded pair: energy qq (k_rf r^2 - c_rf) within the cut-off (see exclusions.py).
+#pragma once
+
+#include "geometry.cuh"
+
+struct ReactionField {  // see exclusions_gpu.py
+    double box[9];      // rows a, b, c, nm
+    double k_rf, c_rf;  // nm^-3, nm^-1
+    double cutoff2;     // nm^2
+};
+
+// The forces on an atom, in the type that is stored.
+struct StoredForce {
+    Force x, y, z;
+
+    __device__ __forceinline__ void operator+=(const StoredForce& other) {
+        x += other.x, y += other.y, z += other.z;
+    }
+};
+
+__device__ __forceinline__ StoredForce operator-(const StoredForce& f) { return {-f.x, -f.y, -f.z}; }
+
+// Force of b on a; exactly opposite for (b, a). The fourth words are the charges times the root of the Coulomb factor.
+// `counted`: also add energy and virial.
+__device__ __forceinline__ StoredForce exclusion_force(int4 a, int4 b, const ReactionField& field, bool counted,
+                                                       Sums& sums) {
+    const Vec d = difference(a, b, field.box);
+    const double r2 = dot(d, d);
+    if (r2 >= field.cutoff2) return {0, 0, 0};
+    const double qq = (double)__int_as_float(a.w) * (double)__int_as_float(b.w);
+    const Vec force = (-2.0 * field.k_rf * qq) * d;
+    if (ENERGIES && counted) {
+        sums.energy(1, qq * (field.k_rf * r2 - field.c_rf));
+        sums.virial(d, force);
+    }
+    return {to_force(force.x), to_force(force.y), to_force(force.z)};
+}
+
+__device__ __forceinline__ void store_force(Force* f, int slot, const StoredForce& force) {
+    Force* at = f + 4 * (size_t)slot;
+    at[0] = force.x, at[1] = force.y, at[2] = force.z, at[3] = 0;
+}
