@@ -9,6 +9,7 @@ pair closer than half the smallest perpendicular width of the box. Boxes are 3 x
 from __future__ import annotations
 
 import itertools
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -80,9 +81,13 @@ def difference(a: NDArray[np.int32], b: NDArray[np.int32]) -> NDArray[np.int32]:
 
 def widths(box: NDArray[np.float64]) -> NDArray[np.float64]:
     """Perpendicular widths (3,) nm: distances between opposite faces, |det| / |b x c| and cyclic."""
-    reciprocal = np.linalg.inv(box).T  # rows a*, b*, c*: the width along a is 1 / |a*|
-    result: NDArray[np.float64] = 1.0 / np.linalg.norm(reciprocal, axis=1)
-    return result
+    return np.array(_widths(np.ascontiguousarray(box, np.float64).tobytes()))
+
+
+@lru_cache(maxsize=16)
+def _widths(box: bytes) -> tuple[float, ...]:
+    reciprocal = np.linalg.inv(np.frombuffer(box).reshape(3, 3)).T  # the width along a is 1 / |a*|
+    return tuple((1.0 / np.linalg.norm(reciprocal, axis=1)).tolist())
 
 
 def check_box(box: NDArray[np.float64]) -> None:

@@ -70,9 +70,12 @@ def _my_terms(term_atoms, local_row, leader_x, home, split):  # type: ignore[no-
     rows = np.empty((m, k), np.int32)
     count = 0
     for t in range(m):
+        here = True
         for a in range(k):
-            rows[count, a] = local_row[term_atoms[t, a]]
-        if term_is_mine(rows[count], leader_x, home, split):
+            row = local_row[term_atoms[t, a]]
+            rows[count, a] = row
+            here &= row >= 0
+        if here and term_is_mine(rows[count], leader_x, home, split):
             mine[count] = t
             count += 1
     return mine[:count].copy(), rows[:count].copy()

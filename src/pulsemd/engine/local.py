@@ -20,23 +20,19 @@ def local_exclusions(gid, row_of, offset, atoms):  # type: ignore[no-untyped-def
     -------
     (n_local + 1,) int64, (m,) int32
     """
-    n = gid.shape[0]
-    local_offset = np.zeros(n + 1, np.int64)
+    n, most = gid.shape[0], 0
     for r in range(n):
-        count = 0
-        for k in range(offset[gid[r]], offset[gid[r] + 1]):
-            if row_of[atoms[k]] >= 0:
-                count += 1
-        local_offset[r + 1] = local_offset[r] + count
-    rows = np.empty(local_offset[n], np.int32)
+        most += offset[gid[r] + 1] - offset[gid[r]]
+    local_offset, rows = np.empty(n + 1, np.int64), np.empty(most, np.int32)
+    local_offset[0] = m = 0
     for r in range(n):
-        m = local_offset[r]
         for k in range(offset[gid[r]], offset[gid[r] + 1]):
             partner = row_of[atoms[k]]
             if partner >= 0:
                 rows[m] = partner
                 m += 1
-    return local_offset, rows
+        local_offset[r + 1] = m
+    return local_offset, rows[:m]
 
 
 @njit(cache=True, nogil=True)

@@ -80,11 +80,7 @@ class Movers:
         free = np.ones(n_owned, bool)
         self._waters = []
         for waters, geometry in self._kinds:
-            first = local_row[waters[:, 0]]
-            rows = local_row[waters[(first >= 0) & (first < n_owned)]]
-            rows = np.ascontiguousarray(rows[np.argsort(rows[:, 0])])
-            free[rows.ravel()] = False
-            self._waters.append((rows, geometry))
+            self._waters.append((_local_waters(local_row, n_owned, waters, free), geometry))
         self._local_groups = self._groups.local(local_row, n_owned)
         free[self._local_groups[1]] = False
         self._free = np.flatnonzero(free).astype(np.int32)
@@ -186,6 +182,27 @@ def _check_masses(topology: Topology, atoms: Int32) -> None:
     if len(light):
         atom = topology.describe_atom(int(atoms.ravel()[light[0]]))
         raise InputError(f"constraints: {atom} has no mass; constrained atoms need one")
+
+
+@njit(cache=True, nogil=True)
+def _local_waters(local_row, n_owned, waters, free):  # type: ignore[no-untyped-def]
+    """Rows (m, 3) int32 of the owned waters, ascending; they are taken out of ``free``."""
+    water_of = np.full(n_owned, -1, np.int32)
+    count = 0
+    for w in range(waters.shape[0]):
+        row = local_row[waters[w, 0]]
+        if 0 <= row < n_owned:
+            water_of[row] = w
+            count += 1
+    rows = np.empty((count, 3), np.int32)
+    count = 0
+    for w in water_of:
+        if w >= 0:
+            for a in range(3):
+                rows[count, a] = local_row[waters[w, a]]
+                free[rows[count, a]] = False
+            count += 1
+    return rows
 
 
 @njit(cache=True, nogil=True)

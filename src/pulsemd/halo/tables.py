@@ -78,14 +78,14 @@ def _group(own: HaloPlan) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     sends: list[tuple[int, ...]] = []
     begin = 0
     for index, pulse in enumerate(own.pulses):
-        order = np.argsort(pulse.depends, kind="stable")
-        routes.append(
-            np.stack([pulse.send_rows, pulse.remote_start + np.arange(pulse.n_send)]).astype(np.int32)[
-                :, order
-            ]
-        )
-        sources, counts = np.unique(pulse.depends, return_counts=True)
-        groups = list(zip(sources, counts, strict=True)) or [(-1, 0)]
+        route = np.empty((2, pulse.n_send), np.int32)
+        route[0], route[1] = pulse.send_rows, np.arange(pulse.remote_start, pulse.remote_start + pulse.n_send)
+        groups = [(-1, pulse.n_send)]
+        if pulse.n_send and pulse.depends.max() >= 0:
+            route = route[:, np.argsort(pulse.depends, kind="stable")]
+            sources, counts = np.unique(pulse.depends, return_counts=True)
+            groups = list(zip(sources, counts, strict=True))
+        routes.append(route)
         for source, count in groups:
             sends.append((index, source, begin, begin + count, 0))
             begin += count

@@ -13,7 +13,6 @@ from pulsemd.base.errors import PlanError, TransportError
 from pulsemd.halo import exchange
 from pulsemd.halo.layout import STRIDE
 from pulsemd.halo.plan import HaloPlan
-from pulsemd.halo.tables import build_tables
 
 if TYPE_CHECKING:
     from pulsemd.halo.transports.heap import HeapTransport
@@ -66,7 +65,7 @@ class HeapChannel:
         self.plan = plan
         faults = [fault for fault in transport.faults if fault.concerns(transport.rank, self.name)]
         self._kill = max((fault.epoch for fault in faults if fault.kind == "kill"), default=0)
-        self._tables = build_tables(plan, everyone, faults)
+        self._tables = transport.tables(plan, everyone, faults)
         self._reserve(len(plan.pulses), self._tables.n_staging)
         # All ranks have met since their last exchange: its rows have been read, its signals stored.
         self._settled_forward = self._released = self._forward_epoch

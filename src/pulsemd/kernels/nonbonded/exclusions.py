@@ -11,9 +11,9 @@ import numpy as np
 from numba import njit
 
 from pulsemd.kernels.nonbonded.settings import PairConstants
-from pulsemd.kernels.nonbonded.spec import ENERGY_SCALE, FORCE_SCALE
+from pulsemd.kernels.nonbonded.spec import BLOCK, ENERGY_SCALE, FORCE_SCALE, LANES
 from pulsemd.kernels.search.search import is_orthorhombic, lattice_scale
-from pulsemd.kernels.search.tile_test import within_radius
+from pulsemd.kernels.search.tile_test import count_bits, within_radius
 
 _COULOMB = 1  # element of the energies
 
@@ -86,14 +86,17 @@ def count_within(x: np.ndarray, pairs: np.ndarray, box: np.ndarray, radius: floa
 
 @njit(cache=True, nogil=True)
 def _count_within(x, pairs, scale, orthorhombic, radius2):
-    # One tile a pair: its rows hold the first atom, its lanes the second.
-    blocks = np.empty(48, np.int32)
+    # One tile for eight pairs: its rows are at the origin, its lanes at the differences.
+    blocks = np.zeros(2 * BLOCK, np.int32)
     count = 0
-    for k in range(len(pairs)):
-        for d in range(3):
-            blocks[8 * d : 8 * d + 8] = x[pairs[k, 0], d]
-            blocks[24 + 8 * d : 32 + 8 * d] = x[pairs[k, 1], d]
-        count += within_radius(blocks, scale, orthorhombic, radius2, 0, 1) & 1
+    for start in range(0, len(pairs), LANES):
+        n = min(LANES, len(pairs) - start)
+        for lane in range(n):
+            i, j = pairs[start + lane, 0], pairs[start + lane, 1]
+            for d in range(3):
+                blocks[BLOCK + LANES * d + lane] = np.int32(x[i, d] - x[j, d])
+        inside = within_radius(blocks, scale, orthorhombic, radius2, 0, 1)
+        count += count_bits(np.uint32(inside & ((1 << n) - 1)))
     return count
 
 

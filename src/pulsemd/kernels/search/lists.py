@@ -89,8 +89,6 @@ class TileList(NamedTuple):
         i-cluster, first tile, end of the masked tiles, end of the tiles.
     j_cluster : (capacity,) int32
     pair_mask : (capacity,) uint32
-    in_range : (capacity,) uint32
-        Scratch: pairs within the list radius.
     tile_of_cluster : (n_blocks,) int64
         Scratch.
     """
@@ -98,7 +96,6 @@ class TileList(NamedTuple):
     entries: np.ndarray
     j_cluster: np.ndarray
     pair_mask: np.ndarray
-    in_range: np.ndarray
     tile_of_cluster: np.ndarray
 
 
@@ -197,8 +194,8 @@ def append_tiles(
         last = _test_tiles(i_cluster, near, masks, half, owned_only, required, places, reach, tiles, first)
         if last == first:
             continue
-        counts[3] += _mask_exclusions(i_cluster, first, last, places, exclusions, tiles)
-        middle, last = _arrange(first, last, exact, tiles, counts)
+        counts[3] += _mask_exclusions(i_cluster, first, last, places, exclusions, tiles, masks)
+        middle, last = _arrange(first, last, exact, tiles, masks, counts)
         if last > first:
             entry = tiles.entries[counts[0]]
             entry[0], entry[1], entry[2], entry[3] = i_cluster, first, middle, last
@@ -307,7 +304,7 @@ def _interval(lower, upper, j, last, bottom, top):
 
 
 @njit(cache=True, nogil=True)
-def _test_tiles(i_cluster, candidates, masks, half, owned_only, required, places, reach, tiles, n):
+def _test_tiles(i_cluster, candidates, masks, half, owned_only, required, places, reach, tiles, first):
     """Write the tiles that have a pair of this rank within the radius; returns the end of the list."""
     x, leader_x, home, home_any = places.x, places.leader_x, places.home, places.home_any
     lanes_real = places.lanes_real
@@ -322,7 +319,7 @@ def _test_tiles(i_cluster, candidates, masks, half, owned_only, required, places
             count += (bits | home_any[2 * j_cluster] | home_any[2 * j_cluster + 1]) & required == required
         candidates = candidates[:count]
     within_radius_of_all(x, reach.scale, reach.orthorhombic, reach.radius2, i_cluster, candidates, masks)
-    own = np.int32(i_cluster >> 1) if half else np.int32(-1)
+    own, n = np.int32(i_cluster >> 1) if half else np.int32(-1), first
     for k in range(len(candidates)):
         j_cluster, keep = candidates[k], FULL
         if owned_only:
@@ -330,12 +327,12 @@ def _test_tiles(i_cluster, candidates, masks, half, owned_only, required, places
         if j_cluster == own:
             keep &= _upper_half(i_cluster & 1)
         real = rows_real & lanes_real[j_cluster]
-        in_range = masks[k] & keep & real
+        inside = masks[k] & keep & real
         tiles.j_cluster[n] = j_cluster
         tiles.pair_mask[n] = keep | ~real
-        tiles.in_range[n] = in_range
+        masks[n - first] = inside
         tiles.tile_of_cluster[j_cluster] = n
-        n += in_range != 0  # a tile without a pair is overwritten by the next
+        n += inside != 0  # a tile without a pair is overwritten by the next
     return n
 
 
@@ -350,7 +347,7 @@ def _upper_half(second):
 
 
 @njit(cache=True, nogil=True)
-def _mask_exclusions(i_cluster, first, last, places, exclusions, tiles):
+def _mask_exclusions(i_cluster, first, last, places, exclusions, tiles, in_range):
     """Take excluded pairs out of the tiles of one i-cluster; returns how many were within the radius."""
     rows, place_of_row, offset, partners = (
         places.rows,
@@ -358,7 +355,7 @@ def _mask_exclusions(i_cluster, first, last, places, exclusions, tiles):
         exclusions.offset,
         exclusions.rows,
     )
-    j_clusters, in_range, pair_mask = tiles.j_cluster, tiles.in_range, tiles.pair_mask
+    j_clusters, pair_mask = tiles.j_cluster, tiles.pair_mask
     tile_of_cluster = tiles.tile_of_cluster
     found = 0
     for i in range(ROWS):
@@ -371,22 +368,23 @@ def _mask_exclusions(i_cluster, first, last, places, exclusions, tiles):
             if tile < first or tile >= last or j_clusters[tile] != place // LANES:
                 continue
             bit = np.uint32(1) << np.uint32(LANES * i + place % LANES)
-            found += in_range[tile] & bit != 0
-            in_range[tile] &= ~bit
+            found += in_range[tile - first] & bit != 0
+            in_range[tile - first] &= ~bit
             pair_mask[tile] &= ~bit
     return found
 
 
 @njit(cache=True, nogil=True)
-def _arrange(first, last, exact, tiles, counts):
+def _arrange(first, last, exact, tiles, in_range, counts):
     """Drop tiles without pairs and put the masked ones first; returns the end of the masked, the end of all."""
-    j_cluster, in_range, pair_mask = tiles.j_cluster, tiles.in_range, tiles.pair_mask
+    j_cluster, pair_mask = tiles.j_cluster, tiles.pair_mask
     n, middle, pairs = first, first, 0
     for k in range(first, last):
-        if in_range[k] == 0:
+        inside = in_range[k - first]
+        if inside == 0:
             continue
-        pairs += count_bits(in_range[k])
-        j, mask = j_cluster[k], in_range[k] if exact else pair_mask[k]
+        pairs += count_bits(inside)
+        j, mask = j_cluster[k], inside if exact else pair_mask[k]
         if mask != FULL or exact:
             j_cluster[n], pair_mask[n] = j_cluster[middle], pair_mask[middle]
             j_cluster[middle], pair_mask[middle] = j, mask

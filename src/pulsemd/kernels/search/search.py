@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -87,7 +88,12 @@ class PairList:
 
 def widths_of(box: np.ndarray) -> np.ndarray:
     """Perpendicular widths (3,) of a box, nm."""
-    return 1.0 / np.linalg.norm(np.linalg.inv(box), axis=0)
+    return np.array(_widths(np.ascontiguousarray(box, np.float64).tobytes()))
+
+
+@lru_cache(maxsize=16)
+def _widths(box: bytes) -> tuple[float, ...]:
+    return tuple((1.0 / np.linalg.norm(np.linalg.inv(np.frombuffer(box).reshape(3, 3)), axis=0)).tolist())
 
 
 def lattice_scale(box: np.ndarray) -> np.ndarray:
@@ -202,7 +208,7 @@ def _room(old: TileList | None, n_blocks: int, entries_per_cluster: int) -> Tile
     if old is not None:
         return old._replace(entries=entries, tile_of_cluster=tile_of_cluster)
     room = 128 * n_blocks + 1024
-    tiles = np.empty(room, np.int32), np.empty(room, np.uint32), np.empty(room, np.uint32)
+    tiles = np.empty(room, np.int32), np.empty(room, np.uint32)
     return TileList(entries, *tiles, tile_of_cluster)
 
 
@@ -218,8 +224,7 @@ def _fill(tiles: TileList, parts, exact: bool, required: int, places, i_boxes, j
 
 def _enlarge(tiles: TileList) -> TileList:
     """A list with twice the room and the same content."""
-    j_cluster, pair_mask, in_range = (
-        np.concatenate((old, np.empty_like(old)))
-        for old in (tiles.j_cluster, tiles.pair_mask, tiles.in_range)
+    j_cluster, pair_mask = (
+        np.concatenate((old, np.empty_like(old))) for old in (tiles.j_cluster, tiles.pair_mask)
     )
-    return tiles._replace(j_cluster=j_cluster, pair_mask=pair_mask, in_range=in_range)
+    return tiles._replace(j_cluster=j_cluster, pair_mask=pair_mask)
