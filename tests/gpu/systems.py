@@ -4,18 +4,138 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from pulsemd.engine.system import prepare_system
 from pulsemd.io.gromacs.mdp import read_settings
 from pulsemd.io.gromacs.system import read_system
 from pulsemd.systems import system_files
 
+SEEDS = {"gen_seed": 7, "ld_seed": 11}
+
+
+def load(configuration, top, mdp, **settings):
+    """A system from files with fixed seeds; keywords replace settings."""
+    found, _ = read_settings(mdp)
+    found = replace(found, **SEEDS, **settings)
+    topology, table, frame, found = read_system(configuration, top, found, ())
+    return prepare_system(topology, table, found, frame.positions, frame.velocities, frame.box)
+
 
 def bundled_system(name="water", **settings):
-    """A bundled system with fixed seeds; keywords replace settings."""
+    """A bundled system."""
     files = system_files(name)
-    found, _ = read_settings(files.parameters)
-    found = replace(found, gen_seed=7, ld_seed=11, **settings)
-    topology, table, configuration, found = read_system(files.configuration, files.topology, found, ())[:4]
-    return prepare_system(
-        topology, table, found, configuration.positions, configuration.velocities, configuration.box
-    )
+    return load(files.configuration, files.topology, files.parameters, **settings)
+
+
+MIXED_TOP = """
+[ defaults ]
+1 2 yes 0.5 0.5
+[ atomtypes ]
+C4  15.035 0 A 0.390 0.73
+CM  12.011 0 A 0.350 0.276
+HM   1.008 0 A 0.250 0.125
+OW 15.9994 0 A 0.31657 0.65017
+HW  1.008  0 A 0.0 0.0
+[ moleculetype ]
+BUT 3
+[ atoms ]
+1 C4 1 BUT C1 1  0.1 15.035
+2 C4 1 BUT C2 1 -0.1 15.035
+3 C4 1 BUT C3 1 -0.1 15.035
+4 C4 1 BUT C4 1  0.1 15.035
+[ bonds ]
+1 2 1 0.153 224262
+2 3 1 0.153 224262
+3 4 1 0.153 224262
+[ pairs ]
+1 4 1
+[ angles ]
+1 2 3 1 112 520
+2 3 4 1 112 520
+[ dihedrals ]
+1 2 3 4 3 9.28 12.16 -13.12 -3.06 26.24 -31.5
+[ moleculetype ]
+MET 3
+[ atoms ]
+1 CM 1 MET C  1 -0.24 12.011
+2 HM 1 MET H1 1 0.06 1.008
+3 HM 1 MET H2 1 0.06 1.008
+4 HM 1 MET H3 1 0.06 1.008
+5 HM 1 MET H4 1 0.06 1.008
+[ bonds ]
+1 2 1 0.109 284512
+1 3 1 0.109 284512
+1 4 1 0.109 284512
+1 5 1 0.109 284512
+[ angles ]
+2 1 3 1 107.8 276
+2 1 4 1 107.8 276
+2 1 5 1 107.8 276
+3 1 4 1 107.8 276
+3 1 5 1 107.8 276
+4 1 5 1 107.8 276
+[ moleculetype ]
+SOL 2
+[ atoms ]
+1 OW 1 SOL OW  1 -0.8476 15.9994
+2 HW 1 SOL HW1 1 0.4238 1.008
+3 HW 1 SOL HW2 1 0.4238 1.008
+[ settles ]
+1 1 0.1 0.16330
+[ exclusions ]
+1 2 3
+2 1 3
+3 1 2
+[ system ]
+butane, methane and water
+[ molecules ]
+"""
+MIXED_MDP = """
+integrator = md
+dt = 0.001
+nsteps = 1000
+nstlist = 10
+cutoff-scheme = verlet
+verlet-buffer-tolerance = -1
+rlist = 1.15
+coulombtype = reaction-field
+rcoulomb = 1.0
+epsilon-rf = 0
+rvdw = 1.0
+constraints = h-bonds
+tcoupl = v-rescale
+tc-grps = system
+tau-t = 0.1
+ref-t = 300
+gen-vel = yes
+gen-temp = 300
+nstcalcenergy = 10
+nstenergy = 100
+"""
+SHAPES = {
+    "BUT": [[0, 0, 0], [0.153, 0, 0], [0.21, 0.142, 0], [0.363, 0.142, 0]],
+    "MET": [[0, 0, 0], *(0.109 / np.sqrt(3) * np.array([[1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]]))],
+    "SOL": [[0, 0, 0], [0.1, 0, 0], [-0.0333, 0.0943, 0]],
+}
+
+
+def mixed_system(folder, per_edge=5, spacing=0.62, **settings):
+    """Butane with all kinds of bonded terms, methane with constraints, and rigid water, on a lattice of sites."""
+    sites = np.stack(np.meshgrid(*[np.arange(per_edge)] * 3, indexing="ij"), -1).reshape(-1, 3) * spacing
+    kinds = np.array(list(SHAPES))[np.arange(len(sites)) % 3]
+    order = np.argsort([list(SHAPES).index(kind) for kind in kinds], kind="stable")
+    lines, counts = [], {kind: int((kinds == kind).sum()) for kind in SHAPES}
+    for number, site in enumerate(order, 1):
+        for k, place in enumerate(np.array(SHAPES[kinds[site]]) + sites[site] + 0.05):
+            x, y, z = place
+            lines.append(
+                f"{number:5d}{kinds[site]:<5}{'A' + str(k):>5}{len(lines) + 1:5d}{x:8.3f}{y:8.3f}{z:8.3f}"
+            )
+    edge = per_edge * spacing
+    text = "\n".join(["mixed", str(len(lines)), *lines, f"{edge:10.5f}{edge:10.5f}{edge:10.5f}", ""])
+    files = [folder / name for name in ("conf.gro", "topol.top", "run.mdp")]
+    molecules = "".join(f"{kind} {count}\n" for kind, count in counts.items())
+    for path, content in zip(files, (text, MIXED_TOP + molecules, MIXED_MDP), strict=True):
+        path.write_text(content)
+    return load(*files, **settings)
