@@ -7,7 +7,7 @@ import pytest
 
 from pulsemd.base.errors import ConfigError, InputError
 from pulsemd.base.units import ATOMIC_MASS_PER_NM3
-from pulsemd.systems import build_water, list_systems, system_files
+from pulsemd.systems import build_system, list_systems, system_files
 
 
 def read_box(path) -> tuple[np.ndarray, float, list[str]]:
@@ -42,7 +42,7 @@ def test_systems_unknown_name_is_refused_with_the_names_there_are():
 
 @pytest.mark.parametrize("wanted", [1500, 1501, 4000, 10_000])
 def test_water_any_size_has_the_density_and_no_overlap(tmp_path, wanted):
-    box = build_water(wanted, tmp_path / "box")
+    box = build_system("water", wanted, tmp_path / "box")
     atoms, edge, lines = read_box(box.configuration)
     assert box.n_atoms == 3 * round(wanted / 3) == atoms.size // 3 == int(lines[1])
     density = len(atoms) * 18.0154 * ATOMIC_MASS_PER_NM3 / edge**3
@@ -57,7 +57,7 @@ def test_water_any_size_has_the_density_and_no_overlap(tmp_path, wanted):
 
 
 def test_water_whole_replicas_are_copies_of_the_bundled_box(tmp_path):
-    box = build_water(24_000, tmp_path / "box")
+    box = build_system("water", 24_000, tmp_path / "box")
     bundled, bundled_edge, _ = read_box(system_files("water").configuration)
     atoms, edge, _ = read_box(box.configuration)
     assert edge == pytest.approx(2 * bundled_edge, abs=1e-4)
@@ -67,7 +67,7 @@ def test_water_whole_replicas_are_copies_of_the_bundled_box(tmp_path):
 
 
 def test_water_numbers_beyond_five_digits_wrap(tmp_path):
-    box = build_water(303_000, tmp_path / "box")
+    box = build_system("water", 303_000, tmp_path / "box")
     lines = box.configuration.read_text().splitlines()
     assert len(lines) == box.n_atoms + 3
     assert lines[2 + 99_998][15:20] == "99999"
@@ -78,12 +78,12 @@ def test_water_numbers_beyond_five_digits_wrap(tmp_path):
 
 def test_water_too_small_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="at least 1500"):
-        build_water(1400, tmp_path)
+        build_system("water", 1400, tmp_path)
 
 
 def test_water_existing_files_are_not_overwritten(tmp_path):
     (tmp_path / "run.mdp").write_text("precious")
     with pytest.raises(InputError, match=r"run.mdp: exists already"):
-        build_water(1500, tmp_path)
+        build_system("water", 1500, tmp_path)
     assert (tmp_path / "run.mdp").read_text() == "precious"
     assert not (tmp_path / "conf.gro").exists()

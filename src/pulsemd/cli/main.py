@@ -33,7 +33,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_input(energy)
     _add_common(energy)
     build = commands.add_parser("build", help="write input files of a bundled system in any size")
-    build.add_argument("name", choices=("water",))
+    build.add_argument("name", choices=("water", "water-ethanol"))
     build.add_argument("--atoms", type=_count, required=True, help="number of atoms wanted")
     build.add_argument("-o", dest="out", required=True, metavar="DIR")
     commands.add_parser("systems", help="list the bundled systems")

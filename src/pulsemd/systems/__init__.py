@@ -1,6 +1,6 @@
-"""Systems that come with the package, and water boxes of any size built from them."""
+"""Systems that come with the package, and boxes of any size built from the liquids among them."""
 
+from pulsemd.systems.boxes import BUILDABLE, BuiltSystem, build_system
 from pulsemd.systems.catalog import SystemFiles, list_systems, system_files
-from pulsemd.systems.water import WaterBox, build_water
 
-__all__ = ["SystemFiles", "WaterBox", "build_water", "list_systems", "system_files"]
+__all__ = ["BUILDABLE", "BuiltSystem", "SystemFiles", "build_system", "list_systems", "system_files"]
