@@ -37,6 +37,16 @@ def build_parser() -> argparse.ArgumentParser:
     build.add_argument("--atoms", type=_count, required=True, help="number of atoms wanted")
     build.add_argument("-o", dest="out", required=True, metavar="DIR")
     commands.add_parser("systems", help="list the bundled systems")
+    counts = commands.add_parser("census", help="count the molecules and terms of a topology")
+    counts.add_argument("-p", dest="top", required=True, metavar="TOPOL.top")
+    counts.add_argument("-f", dest="mdp", metavar="RUN.mdp", help="settings, for macros and constraints")
+    _add_format(counts)
+    compare = commands.add_parser("compare", help="compare each energy with that of another program")
+    compare.add_argument("program", choices=("gmx",))
+    _add_input(compare)
+    compare.add_argument(
+        "--tolerance", type=float, default=1e-4, help="relative difference at which a term disagrees (1e-4)"
+    )
     return parser
 
 
@@ -48,6 +58,10 @@ def _add_input(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-r", dest="ref", metavar="REF.gro", help="reference positions of position restraints"
     )
+    _add_format(parser)
+
+
+def _add_format(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-I", dest="include", action="append", default=[], metavar="DIR", help="folder of included files"
     )
@@ -119,6 +133,10 @@ def dispatch(args: argparse.Namespace) -> int:
         from pulsemd.cli.run import main as run_main
 
         return run_main(args)
+    if args.command in ("census", "compare"):
+        from pulsemd.cli.compare import compare, show_census
+
+        return compare(args) if args.command == "compare" else show_census(args)
     from pulsemd.cli.systems import build, show_systems
 
     return build(args) if args.command == "build" else show_systems()

@@ -42,7 +42,7 @@ def run_rank(transport: Transport, request: RunRequest) -> int:
     """Read, distribute, run, report; the target every rank is started with. The result is the exit code."""
     begin = monotonic()
     with StopRequest() as stop:
-        system, request = _read(transport, request)
+        system, request = read_input(transport, request)
         if request.out is None:
             _single_point(transport, system, request)
             return 0
@@ -51,7 +51,7 @@ def run_rank(transport: Transport, request: RunRequest) -> int:
         return _run(transport, system, request, request.out, limits, stop)
 
 
-def _read(transport: Transport, request: RunRequest) -> tuple[System, RunRequest]:
+def read_input(transport: Transport, request: RunRequest) -> tuple[System, RunRequest]:
     """The system, and the request with the groups resolved: read by rank 0 and given to all, or its error raised."""
     found, error = None, None
     if transport.rank == 0:

@@ -142,7 +142,9 @@ def build_system(name: str, n_atoms: int, directory: str | Path) -> BuiltSystem:
     paths[2].write_bytes(bundled.parameters.read_bytes())
     topology, _ = read_top(paths[1])
     positions = np.concatenate([kind.atoms(slice(None)).reshape(-1, 3) for kind in molecules])
-    title = f"{bundled.description.split(',')[0]}, {topology.n_molecules} molecules at {tile.density:g} kg m^-3"
+    title = (
+        f"{bundled.description.split(',')[0]}, {topology.n_molecules} molecules at {tile.density:g} kg m^-3"
+    )
     write_gro(paths[0], topology, positions, None, np.eye(3) * edge, title)
     return BuiltSystem(topology.n_atoms, edge, *paths)
 

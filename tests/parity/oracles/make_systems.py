@@ -32,8 +32,14 @@ vdw-modifier = potential-shift
 constraints = h-bonds
 """
 MINIMISE = MDP + "integrator = steep\nnsteps = 300\nemtol = 50\n"
-DYNAMICS = MDP + "integrator = md\ndt = 0.002\ntcoupl = v-rescale\ntc-grps = System\ntau-t = 0.5\nref-t = 300\nnstenergy = 100\n"
-PRESSURE = DYNAMICS + "pcoupl = C-rescale\ntau-p = 1\nref-p = 1\ncompressibility = 4.5e-5\nnsteps = 30000\ngen-vel = yes\ngen-temp = 300\ngen-seed = 11\n"
+DYNAMICS = (
+    MDP
+    + "integrator = md\ndt = 0.002\ntcoupl = v-rescale\ntc-grps = System\ntau-t = 0.5\nref-t = 300\nnstenergy = 100\n"
+)
+PRESSURE = (
+    DYNAMICS
+    + "pcoupl = C-rescale\ntau-p = 1\nref-p = 1\ncompressibility = 4.5e-5\nnsteps = 30000\ngen-vel = yes\ngen-temp = 300\ngen-seed = 11\n"
+)
 VOLUME = DYNAMICS + "nsteps = 10000\ncontinuation = yes\n"
 
 ETHANOL_ITP = """
@@ -83,9 +89,23 @@ def call(folder: Path, *command: str, answer: str = "") -> str:
 
 
 def simulate(folder: Path, name: str, mdp: str, conf: str) -> None:
-    """grompp and mdrun in double precision's speed is not needed: gmx in mixed precision."""
+    """grompp and mdrun."""
     (folder / f"{name}.mdp").write_text(mdp)
-    call(folder, "gmx", "grompp", "-f", f"{name}.mdp", "-c", conf, "-p", "topol.top", "-o", f"{name}.tpr", "-maxwarn", "2")
+    call(
+        folder,
+        "gmx",
+        "grompp",
+        "-f",
+        f"{name}.mdp",
+        "-c",
+        conf,
+        "-p",
+        "topol.top",
+        "-o",
+        f"{name}.tpr",
+        "-maxwarn",
+        "2",
+    )
     call(folder, "gmx", "mdrun", "-deffnm", name, "-ntmpi", "1", "-ntomp", "1")
 
 
@@ -98,15 +118,40 @@ def equilibrate(folder: Path, conf: str) -> None:
     print(f"{folder.name}: {density:.1f} kg/m^3")
     call(folder, "gmx", "editconf", "-f", "npt.gro", "-density", str(density), "-o", "scaled.gro")
     simulate(folder, "fit", MINIMISE, "scaled.gro")
-    simulate(folder, "nvt", VOLUME.replace("continuation = yes", "gen-vel = yes\ngen-temp = 300\ngen-seed = 12"), "fit.gro")
-    call(folder, "gmx", "trjconv", "-f", "nvt.gro", "-s", "nvt.tpr", "-pbc", "mol", "-ur", "tric", "-o", "final.gro", answer="0\n")
+    simulate(
+        folder,
+        "nvt",
+        VOLUME.replace("continuation = yes", "gen-vel = yes\ngen-temp = 300\ngen-seed = 12"),
+        "fit.gro",
+    )
+    call(
+        folder,
+        "gmx",
+        "trjconv",
+        "-f",
+        "nvt.gro",
+        "-s",
+        "nvt.tpr",
+        "-pbc",
+        "mol",
+        "-ur",
+        "tric",
+        "-o",
+        "final.gro",
+        answer="0\n",
+    )
 
 
 def ethanol_itp() -> str:
     """The molecule with all angles, dihedrals and 1-4 pairs that follow from its bonds."""
-    near = {i: sorted({b for a, b in ETHANOL_BONDS if a == i} | {a for a, b in ETHANOL_BONDS if b == i}) for i in range(1, 10)}
+    near = {
+        i: sorted({b for a, b in ETHANOL_BONDS if a == i} | {a for a, b in ETHANOL_BONDS if b == i})
+        for i in range(1, 10)
+    }
     angles = [(a, j, b) for j in near for a in near[j] for b in near[j] if a < b]
-    dihedrals = [(a, j, k, b) for j, k in ETHANOL_BONDS for a in near[j] if a != k for b in near[k] if b not in (j, a)]
+    dihedrals = [
+        (a, j, k, b) for j, k in ETHANOL_BONDS for a in near[j] if a != k for b in near[k] if b not in (j, a)
+    ]
 
     def lines(rows: list[tuple[int, ...]], function: int) -> str:
         return "".join("".join(f"{atom:4d}" for atom in row) + f"  {function}\n" for row in rows)
@@ -119,13 +164,46 @@ def ethanol_itp() -> str:
 
 def make_water_ethanol(folder: Path) -> None:
     names = ("C1", "H11", "H12", "H13", "C2", "H21", "H22", "O", "HO")
-    rows = [f"    1ETH  {name:>5}{i + 1:5d}{x:8.3f}{y:8.3f}{z:8.3f}" for i, (name, (x, y, z)) in enumerate(zip(names, ETHANOL_POSITIONS, strict=True))]
+    rows = [
+        f"    1ETH  {name:>5}{i + 1:5d}{x:8.3f}{y:8.3f}{z:8.3f}"
+        for i, (name, (x, y, z)) in enumerate(zip(names, ETHANOL_POSITIONS, strict=True))
+    ]
     (folder / "ethanol.gro").write_text("\n".join(["ethanol", "9", *rows, "1 1 1", ""]))
     (folder / "ethanol_all_atoms.itp").write_text(ethanol_itp())
-    call(folder, "gmx", "insert-molecules", "-ci", "ethanol.gro", "-nmol", str(N_ETHANOL), "-box", "3.35", "3.35", "3.35", "-seed", "3", "-o", "ethanols.gro")
-    call(folder, "gmx", "solvate", "-cp", "ethanols.gro", "-cs", "spc216.gro", "-maxsol", str(N_WATER), "-o", "start.gro")
+    call(
+        folder,
+        "gmx",
+        "insert-molecules",
+        "-ci",
+        "ethanol.gro",
+        "-nmol",
+        str(N_ETHANOL),
+        "-box",
+        "3.35",
+        "3.35",
+        "3.35",
+        "-seed",
+        "3",
+        "-o",
+        "ethanols.gro",
+    )
+    call(
+        folder,
+        "gmx",
+        "solvate",
+        "-cp",
+        "ethanols.gro",
+        "-cs",
+        "spc216.gro",
+        "-maxsol",
+        str(N_WATER),
+        "-o",
+        "start.gro",
+    )
     title = "Ethanol (OPLS-AA) in TIP3P water, 10 % by mass"
-    (folder / "topol.top").write_text(WATER_ETHANOL_TOP.format(title=title, molecules=f"ETH {N_ETHANOL}\nSOL {N_WATER}"))
+    (folder / "topol.top").write_text(
+        WATER_ETHANOL_TOP.format(title=title, molecules=f"ETH {N_ETHANOL}\nSOL {N_WATER}")
+    )
     equilibrate(folder, "start.gro")
     finish(folder, title)
 
@@ -147,21 +225,91 @@ def make_peptide(folder: Path) -> None:
     output.save(str(folder / "helix.pdb"))
     call(folder, "gmx", "pdb2gmx", "-f", "helix.pdb", "-o", "peptide.gro", "-p", "topol.top", "-i", "restraints.itp",
          "-ff", "amber99sb-ildn", "-water", "tip3p")  # fmt: skip
-    call(folder, "gmx", "editconf", "-f", "peptide.gro", "-bt", "dodecahedron", "-box", str(PEPTIDE_BOX), "-c", "-o", "boxed.gro")
-    call(folder, "gmx", "solvate", "-cp", "boxed.gro", "-cs", "spc216.gro", "-p", "topol.top", "-o", "wet.gro")
+    call(
+        folder,
+        "gmx",
+        "editconf",
+        "-f",
+        "peptide.gro",
+        "-bt",
+        "dodecahedron",
+        "-box",
+        str(PEPTIDE_BOX),
+        "-c",
+        "-o",
+        "boxed.gro",
+    )
+    call(
+        folder, "gmx", "solvate", "-cp", "boxed.gro", "-cs", "spc216.gro", "-p", "topol.top", "-o", "wet.gro"
+    )
     (folder / "ions.mdp").write_text(MINIMISE)
-    call(folder, "gmx", "grompp", "-f", "ions.mdp", "-c", "wet.gro", "-p", "topol.top", "-o", "ions.tpr", "-maxwarn", "2")
-    call(folder, "gmx", "genion", "-s", "ions.tpr", "-p", "topol.top", "-o", "start.gro", "-neutral", "-seed", "5", answer="SOL\n")
+    call(
+        folder,
+        "gmx",
+        "grompp",
+        "-f",
+        "ions.mdp",
+        "-c",
+        "wet.gro",
+        "-p",
+        "topol.top",
+        "-o",
+        "ions.tpr",
+        "-maxwarn",
+        "2",
+    )
+    call(
+        folder,
+        "gmx",
+        "genion",
+        "-s",
+        "ions.tpr",
+        "-p",
+        "topol.top",
+        "-o",
+        "start.gro",
+        "-neutral",
+        "-seed",
+        "5",
+        answer="SOL\n",
+    )
     equilibrate(folder, "start.gro")
     finish(folder, "Trp-cage sequence as a helix (AMBER ff99SB-ILDN) in TIP3P water, rhombic dodecahedron")
 
 
 def finish(folder: Path, title: str) -> None:
     """Self-contained topology, configuration without velocities."""
-    call(folder, "gmx", "grompp", "-f", "nvt.mdp", "-c", "final.gro", "-p", "topol.top", "-pp", "all.top", "-o", "pp.tpr", "-maxwarn", "2")
-    (folder / "whole.top").write_text(self_contained((folder / "all.top").read_text(), title))
+    call(
+        folder,
+        "gmx",
+        "grompp",
+        "-f",
+        "nvt.mdp",
+        "-c",
+        "final.gro",
+        "-p",
+        "topol.top",
+        "-pp",
+        "all.top",
+        "-o",
+        "pp.tpr",
+        "-maxwarn",
+        "2",
+    )
+    text = self_contained((folder / "all.top").read_text(), title)
+    if (folder / "restraints.itp").exists():
+        rows = [line.split(";")[0].rstrip() for line in (folder / "restraints.itp").read_text().splitlines()]
+        restraints = "\n".join(["#ifdef POSRES", *filter(None, rows), "#endif", "", "[ moleculetype ]\n"])
+        first, second, rest = text.split("[ moleculetype ]\n", 2)
+        text = first + "[ moleculetype ]\n" + second + restraints + rest
+    (folder / "whole.top").write_text(text)
     lines = (folder / "final.gro").read_text().splitlines()
-    (folder / "conf.gro").write_text("\n".join([title, *(line[:44] if 1 < i < len(lines) - 1 else line for i, line in enumerate(lines) if i)]) + "\n")
+    (folder / "conf.gro").write_text(
+        "\n".join(
+            [title, *(line[:44] if 1 < i < len(lines) - 1 else line for i, line in enumerate(lines) if i)]
+        )
+        + "\n"
+    )
 
 
 def self_contained(text: str, title: str) -> str:
@@ -171,7 +319,9 @@ def self_contained(text: str, title: str) -> str:
     for line in filter(None, lines):
         if match := re.match(r"\s*\[\s*(\w+)\s*\]", line):
             sections.append((match[1], []))
-        elif not line.lstrip().startswith("#"):
+        elif sections and not line.lstrip().startswith(
+            "#"
+        ):  # what precedes them is the banner of the force field
             sections[-1][1].append(line.split())
     molecules: list[list[tuple[str, list[list[str]]]]] = []
     for section in sections:
@@ -184,7 +334,15 @@ def self_contained(text: str, title: str) -> str:
     types = {row[1] for molecule in used for name, rows in molecule if name == "atoms" for row in rows}
     out: list[str] = []
     bonded: set[str] = {"X"}
-    n_types = {"bondtypes": 2, "constrainttypes": 2, "pairtypes": 2, "nonbond_params": 2, "angletypes": 3, "dihedraltypes": 4, "cmaptypes": 5}
+    n_types = {
+        "bondtypes": 2,
+        "constrainttypes": 2,
+        "pairtypes": 2,
+        "nonbond_params": 2,
+        "angletypes": 3,
+        "dihedraltypes": 4,
+        "cmaptypes": 5,
+    }
     for name, rows in sections:
         if name == "moleculetype":
             break
@@ -199,7 +357,14 @@ def self_contained(text: str, title: str) -> str:
     for molecule in used:
         for name, rows in molecule:
             out += [f"[ {name} ]", *table(rows), ""]
-    return "\n".join([*out, "[ system ]", title, "", "[ molecules ]", *("  ".join(row) for row in counts), ""])
+    head = [
+        f"; {title}",
+        "; See README.md beside this file for where the parameters are from. Self-contained.",
+        "",
+    ]
+    return "\n".join(
+        [*head, *out, "[ system ]", title, "", "[ molecules ]", *("  ".join(row) for row in counts), ""]
+    )
 
 
 def table(rows: list[list[str]]) -> list[str]:
