@@ -1,10 +1,10 @@
 """Boxes of any size, cut from replicas of a bundled equilibrated box.
 
-A bundled box is periodic, so whole replicas of it are equilibrated as they stand. For any other size a cube is cut from
-the replicas. Molecules then meet across its new faces that never met before: those that come too close are removed, the
-cube is cut a little larger to make up for them, and the molecules are moved together to the density of the bundled box
-(each stays rigid). The seam's disorder heats such a box for a few ps, until the thermostat has taken it out; a time step
-of 2 fs holds from the start.
+A bundled box is periodic, so whole replicas of it are equilibrated as they stand. For any other size a cube is cut
+from the replicas. Molecules then meet across its new faces that never met before: those that come too close are
+removed, the cube is cut a little larger to make up for them, and the molecules are moved together to the density of the
+bundled box (each stays rigid). The seam's disorder heats such a box for a few ps, until the thermostat has taken it out;
+a time step of 2 fs holds from the start.
 """
 
 from __future__ import annotations
@@ -237,12 +237,12 @@ def _cut(tile: _Tile, origin: Floats, edge: float) -> list[_Molecules]:
 def _closeness(molecules: Sequence[_Molecules], edge: float) -> list[Floats]:
     """How close each molecule comes to one across a face, as a part of the allowed contact, by kind.
 
-    Below 1 is an overlap; a molecule with nothing in reach gets a large number, different for each, so that a surplus is
-    taken from everywhere. Only the molecule at the upper face of a pair is charged with it, so that removing all below 1
-    leaves no overlap.
+    Below 1 is an overlap; a molecule with nothing in reach gets a large number, different for each, so that a surplus
+    is taken from everywhere. Only the molecule at the upper face of a pair is charged with it, so that removing all
+    below 1 leaves no overlap.
     """
     golden = 0.618033988749895
-    closeness = [1e3 + np.arange(len(kind)) * golden % 1.0 for kind in molecules]
+    closeness: list[Floats] = [1e3 + np.arange(len(kind)) * golden % 1.0 for kind in molecules]
     for a in molecules:
         for b, of_b in zip(molecules, closeness, strict=True):
             contact = _contacts(a.kind, b.kind)
