@@ -9,6 +9,7 @@ from pulsemd.base.errors import InputError
 from pulsemd.engine.verlet_buffer import (
     AtomKinds,
     ListConditions,
+    PairEnergies,
     drift_per_atom,
     list_cutoff,
     missed_energy,
@@ -30,6 +31,9 @@ def test_missed_energy_equals_monte_carlo():
     assert missed_energy(r_list, r_cut, sigma, lennard_jones) == pytest.approx(estimate, abs=4 * error)
 
 
+ARGON = PairEnergies(lambda r: lennard_jones(r)[None], np.ones((1, 1, 1)))
+
+
 def argon(nstlist=20):
     kinds = AtomKinds(np.array([0]), np.array([0.0]), np.array([39.948]), np.array([1000]))
     return kinds, ListConditions(50.0, 120.0, 0.005, nstlist, 1.0)
@@ -37,22 +41,19 @@ def argon(nstlist=20):
 
 def test_list_cutoff_meets_the_tolerance_and_no_more():
     kinds, conditions = argon()
-    energy = lambda k, m, r: lennard_jones(r)  # noqa: E731
-    r_list = list_cutoff(1e-4, kinds, conditions, energy)
-    assert drift_per_atom(r_list, kinds, conditions, energy) <= 1e-4
-    assert drift_per_atom(r_list - 2e-4, kinds, conditions, energy) > 1e-4
+    r_list = list_cutoff(1e-4, kinds, conditions, ARGON)
+    assert drift_per_atom(r_list, kinds, conditions, ARGON) <= 1e-4
+    assert drift_per_atom(r_list - 2e-4, kinds, conditions, ARGON) > 1e-4
 
 
 def test_list_cutoff_longer_lifetime_needs_a_longer_list():
-    energy = lambda k, m, r: lennard_jones(r)  # noqa: E731
-    lengths = [list_cutoff(1e-4, *argon(n), energy) for n in (2, 10, 40)]
+    lengths = [list_cutoff(1e-4, *argon(n), ARGON) for n in (2, 10, 40)]
     assert lengths[0] < lengths[1] < lengths[2]
 
 
 def test_list_cutoff_hopeless_tolerance_names_the_remedy():
-    energy = lambda k, m, r: lennard_jones(r)  # noqa: E731
     with pytest.raises(InputError, match="lower nstlist"):
-        list_cutoff(1e-9, *argon(5000), energy)
+        list_cutoff(1e-9, *argon(5000), ARGON)
 
 
 def test_list_cutoff_spce_water_is_close_to_gmx():
@@ -61,10 +62,11 @@ def test_list_cutoff_spce_water_is_close_to_gmx():
     charge = np.array([-0.8476, 0.4238])
     kinds = AtomKinds(np.array([0, 1]), charge, mass[:2], np.array([1000, 2000]))
 
-    def energy(k, m, r):
-        coulomb = 138.935458 * charge[k] * charge[m] * (1 / r + r**2 / 2)
+    def basis(r):
         lj = 4 * 0.650194 * ((0.316557 / r) ** 12 - (0.316557 / r) ** 6)
-        return coulomb + lj * (k == 0 and m == 0)
+        return np.stack([138.935458 * (1 / r + r**2 / 2), lj])
+
+    energy = PairEnergies(basis, np.stack([np.outer(charge, charge), np.diag([1.0, 0.0])]))
 
     for nstlist, gmx in ((10, 1.094), (20, 1.222)):
         conditions = ListConditions(29.96, 300.0, 0.002, nstlist, 1.0)
@@ -76,3 +78,12 @@ def test_rigid_water_masses_give_the_kinetic_energy_of_six_degrees_of_freedom():
     true = np.array([15.9994, 1.008, 1.008])
     # <m v^2 / 2> summed over the atoms is 6 kT / 2
     assert (true * 3 / mass).sum() == pytest.approx(6.0)
+
+
+def test_list_cutoff_kinds_split_in_two_give_the_same():
+    kinds, conditions = argon()
+    halves = AtomKinds(np.zeros(2, int), np.zeros(2), np.full(2, 39.948), np.array([400, 600]))
+    split = PairEnergies(ARGON.basis, np.ones((1, 2, 2)))
+    assert drift_per_atom(1.05, halves, conditions, split) == pytest.approx(
+        drift_per_atom(1.05, kinds, conditions, ARGON)
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,7 +9,13 @@ from pulsemd.base.errors import InputError
 from pulsemd.base.units import BOLTZMANN
 from pulsemd.engine.movers import water_kinds
 from pulsemd.engine.system import System
-from pulsemd.engine.verlet_buffer import AtomKinds, ListConditions, list_cutoff, rigid_water_masses
+from pulsemd.engine.verlet_buffer import (
+    AtomKinds,
+    ListConditions,
+    PairEnergies,
+    list_cutoff,
+    rigid_water_masses,
+)
 from pulsemd.kernels.nonbonded.settings import pair_constants
 
 
@@ -54,7 +58,7 @@ def _cutoff_for(system: System, nstlist: int) -> float:
         return r_cut
     kinds = _atom_kinds(system)
     conditions = ListConditions(system.volume, temperature, s.dt, nstlist, r_cut)
-    return list_cutoff(s.verlet_buffer_tolerance, kinds, conditions, partial(_pair_energy, system, kinds))
+    return list_cutoff(s.verlet_buffer_tolerance, kinds, conditions, _pair_energies(system, kinds))
 
 
 def _temperature(system: System) -> float:
@@ -81,13 +85,13 @@ def _atom_kinds(system: System) -> AtomKinds:
     return AtomKinds(unique[:, 0].astype(np.int64), unique[:, 1], unique[:, 2], count)
 
 
-def _pair_energy(
-    system: System, kinds: AtomKinds, k: int, m: int, r: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Pair energy of two kinds of atoms, kJ/mol; the constant shift does not matter here."""
-    i, j = kinds.type_index[k], kinds.type_index[m]
+def _pair_energies(system: System, kinds: AtomKinds) -> PairEnergies:
+    """Reaction field and Lennard-Jones of all pairs of kinds; constant shifts do not matter here."""
     constants = pair_constants(system.settings)
-    qq = constants.coulomb_factor * kinds.charge[k] * kinds.charge[m]
-    energy: NDArray[np.float64] = qq * (1.0 / r + constants.k_rf * r**2)
-    energy += system.table.c12[i, j] / r**12 - system.table.c6[i, j] / r**6
-    return energy
+    types = np.ix_(kinds.type_index, kinds.type_index)
+    qq = constants.coulomb_factor * np.outer(kinds.charge, kinds.charge)
+
+    def basis(r: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.stack([1.0 / r + constants.k_rf * r**2, r**-12, -(r**-6)])
+
+    return PairEnergies(basis, np.stack([qq, system.table.c12[types], system.table.c6[types]]))

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,9 +30,6 @@ from pulsemd.base.errors import InputError
 from pulsemd.base.units import BOLTZMANN
 
 Array = NDArray[np.float64]
-KindPairEnergy = Callable[[int, int, Array], Array]
-"""Energy [kJ/mol] of a pair of kinds k, m at distances r [nm]."""
-
 _POINTS = 96
 _REACH = 6.0
 
@@ -45,6 +42,20 @@ class AtomKinds:
     charge: NDArray[np.float64]
     mass: NDArray[np.float64]
     count: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class PairEnergies:
+    """Energy of a pair of kinds k, m at distances r: sum over f of coefficients[f, k, m] basis(r)[f], kJ/mol.
+
+    Parameters
+    ----------
+    basis : function of distances (p,) nm -> (F, p)
+    coefficients : (F, k, k) float64, symmetric
+    """
+
+    basis: Callable[[Array], Array]
+    coefficients: Array
 
 
 @dataclass(frozen=True)
@@ -80,41 +91,52 @@ def rigid_water_masses(mass_o: float, mass_h: float, d_oh: float, d_hh: float) -
     return 3.0 / blocks
 
 
-def missed_energy(r_list: float, r_cut: float, sigma: float, pair_energy: Callable[[Array], Array]) -> float:
+def missed_energy(r_list: float, r_cut: float, sigma: float, pair_energy: Callable[[Array], Array]) -> Array:
     """The double integral of the module's formula for one pair of kinds, kJ/mol nm^3.
 
     Parameters
     ----------
     r_list, r_cut, sigma : float, nm
-    pair_energy : function of distances (p,) nm -> energies (p,) kJ/mol
+    pair_energy : function of distances (p,) nm -> energies (..., p) kJ/mol
+
+    Returns
+    -------
+    (...) float64
     """
     r0, w0 = _nodes(r_list, r_list + _REACH * sigma)
     r, w = _nodes(max(r_cut - _REACH * sigma, 0.25 * r_cut), r_cut)
     energy = pair_energy(r) - pair_energy(np.array([r_cut]))
     gauss = np.exp(-0.5 * ((r[None, :] - r0[:, None]) / sigma) ** 2) / (sigma * np.sqrt(2 * np.pi))
-    return float((w0 * 4 * np.pi * r0**2) @ gauss @ (w * energy))
+    missed: Array = (w * energy) @ ((w0 * 4 * np.pi * r0**2) @ gauss)
+    return missed
 
 
 def drift_per_atom(
-    r_list: float, kinds: AtomKinds, conditions: ListConditions, pair_energy: KindPairEnergy
+    r_list: float, kinds: AtomKinds, conditions: ListConditions, energies: PairEnergies
 ) -> float:
-    """Estimated energy drift per atom, kJ/mol/ps (see the module)."""
+    """Estimated energy drift per atom, kJ/mol/ps (see the module).
+
+    A protein has hundreds of kinds but few masses: integrals are made for each pair of masses, of the basis alone.
+    """
     c = conditions
     time = max(c.nstlist - 1, 0) * c.dt
-    mobile = kinds.mass > 0
-    variance = np.where(mobile, BOLTZMANN * c.temperature * time**2 / np.where(mobile, kinds.mass, 1.0), 0.0)
-    total = 0.0
-    for k in range(len(kinds.count)):
-        for m in range(k, len(kinds.count)):
-            sigma = float(np.sqrt(variance[k] + variance[m]))
+    mass, which = np.unique(kinds.mass, return_inverse=True)
+    variance = np.array([BOLTZMANN * c.temperature * time**2 / m if m > 0 else 0.0 for m in mass])
+    integrals = np.zeros((len(energies.coefficients), len(mass), len(mass)))
+    for a in range(len(mass)):
+        for b in range(a, len(mass)):
+            sigma = float(np.sqrt(variance[a] + variance[b]))
             if sigma > 0.0:
-                pairs = float(kinds.count[k]) * float(kinds.count[m]) * (1 if k == m else 2) / c.volume
-                total += pairs * abs(missed_energy(r_list, c.r_cut, sigma, partial(pair_energy, k, m)))
-    return total / (2.0 * float(kinds.count.sum()) * c.nstlist * c.dt)
+                integrals[:, a, b] = integrals[:, b, a] = missed_energy(
+                    r_list, c.r_cut, sigma, energies.basis
+                )
+    missed = np.abs((energies.coefficients * integrals[:, which[:, None], which[None, :]]).sum(0))
+    count = kinds.count.astype(np.float64)
+    return float(count @ missed @ count) / (2.0 * c.volume * float(count.sum()) * c.nstlist * c.dt)
 
 
 def list_cutoff(
-    tolerance: float, kinds: AtomKinds, conditions: ListConditions, pair_energy: KindPairEnergy
+    tolerance: float, kinds: AtomKinds, conditions: ListConditions, energies: PairEnergies
 ) -> float:
     """Smallest list cut-off (nm, to 0.1 pm) whose estimated drift is at most `tolerance` kJ/mol/ps per atom.
 
@@ -124,9 +146,9 @@ def list_cutoff(
         If no buffer up to the cut-off itself suffices.
     """
     low, high = conditions.r_cut, 2.0 * conditions.r_cut
-    if drift_per_atom(low, kinds, conditions, pair_energy) <= tolerance:
+    if drift_per_atom(low, kinds, conditions, energies) <= tolerance:
         return low
-    if drift_per_atom(high, kinds, conditions, pair_energy) > tolerance:
+    if drift_per_atom(high, kinds, conditions, energies) > tolerance:
         raise InputError(
             f"no list buffer up to {conditions.r_cut:g} nm keeps the drift below verlet-buffer-tolerance "
             f"{tolerance:g} kJ/mol/ps per atom with nstlist {conditions.nstlist}; lower nstlist, raise the "
@@ -134,7 +156,7 @@ def list_cutoff(
         )
     while high - low > 1e-4:
         middle = 0.5 * (low + high)
-        if drift_per_atom(middle, kinds, conditions, pair_energy) > tolerance:
+        if drift_per_atom(middle, kinds, conditions, energies) > tolerance:
             low = middle
         else:
             high = middle
@@ -143,5 +165,11 @@ def list_cutoff(
 
 def _nodes(low: float, high: float) -> tuple[Array, Array]:
     """Gauss-Legendre nodes and weights on [low, high]."""
-    x, w = np.polynomial.legendre.leggauss(_POINTS)
+    x, w = _legendre()
     return low + (high - low) * (x + 1) / 2, w * (high - low) / 2
+
+
+@lru_cache(maxsize=1)
+def _legendre() -> tuple[Array, Array]:
+    x, w = np.polynomial.legendre.leggauss(_POINTS)
+    return x, w

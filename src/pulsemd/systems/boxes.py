@@ -2,9 +2,9 @@
 
 A bundled box is periodic, so whole replicas of it are equilibrated as they stand. For any other size a cube is cut
 from the replicas. Molecules then meet across its new faces that never met before: those that come too close are
-removed, the cube is cut a little larger to make up for them, and the molecules are moved together to the density of the
-bundled box (each stays rigid). The seam's disorder heats such a box for a few ps, until the thermostat has taken it out;
-a time step of 2 fs holds from the start.
+removed, the cube is cut a little larger to make up for them, and the molecules are moved together to the density of
+the bundled box (each stays rigid). The seam's disorder heats such a box for a few ps, until the thermostat has taken it
+out; a time step of 2 fs holds from the start.
 """
 
 from __future__ import annotations
@@ -241,8 +241,7 @@ def _closeness(molecules: Sequence[_Molecules], edge: float) -> list[Floats]:
     is taken from everywhere. Only the molecule at the upper face of a pair is charged with it, so that removing all
     below 1 leaves no overlap.
     """
-    golden = 0.618033988749895
-    closeness: list[Floats] = [1e3 + np.arange(len(kind)) * golden % 1.0 for kind in molecules]
+    closeness = [_spread(len(kind)) for kind in molecules]
     for a in molecules:
         for b, of_b in zip(molecules, closeness, strict=True):
             contact = _contacts(a.kind, b.kind)
@@ -256,6 +255,11 @@ def _closeness(molecules: Sequence[_Molecules], edge: float) -> list[Floats]:
                     distance = np.sqrt((difference**2).sum(axis=-1))
                     np.minimum.at(of_b, second, (distance / contact).min(axis=(1, 2)))
     return closeness
+
+
+def _spread(n: int) -> Floats:
+    """Numbers in [1000, 1001) without order (fractional parts of multiples of the golden ratio)."""
+    return 1e3 + np.arange(n, dtype=np.float64) * 0.618033988749895 % 1.0
 
 
 def _contacts(a: MoleculeType, b: MoleculeType) -> Floats:

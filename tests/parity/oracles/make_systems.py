@@ -38,7 +38,8 @@ DYNAMICS = (
 )
 PRESSURE = (
     DYNAMICS
-    + "pcoupl = C-rescale\ntau-p = 1\nref-p = 1\ncompressibility = 4.5e-5\nnsteps = 30000\ngen-vel = yes\ngen-temp = 300\ngen-seed = 11\n"
+    + "pcoupl = C-rescale\ntau-p = 1\nref-p = 1\ncompressibility = 4.5e-5\nnsteps = 30000\n"
+    + "gen-vel = yes\ngen-temp = 300\ngen-seed = 11\n"
 )
 VOLUME = DYNAMICS + "nsteps = 10000\ncontinuation = yes\n"
 
