@@ -41,7 +41,8 @@ def compare(args: argparse.Namespace) -> int:
     reference = None if args.ref is None else Path(args.ref)
     request = RunRequest(conf, top, settings, include, reference)
     with open_transport("loopback") as transport:
-        ours = Simulation(transport, read_input(transport, request), request.options).evaluate()
+        system, request = read_input(transport, request)
+        ours = Simulation(transport, system, request.options).evaluate()
     theirs = gromacs_energies(conf, top, settings, include, reference)
     rows = {
         name: {"gmx": value, "pulsemd": ours.get(name, 0.0), "difference": ours.get(name, 0.0) - value}

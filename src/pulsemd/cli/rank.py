@@ -119,7 +119,7 @@ def _single_point(transport: Transport, system: System, request: RunRequest) -> 
         print(json.dumps(energies))
     else:
         for name, value in energies.items():
-            print(f"{name:<14}{value:>18.6f}")
+            print(f"{name:<20}{value:>18.6f}")
 
 
 def _run(
