@@ -37,6 +37,10 @@ __device__ __forceinline__ StoredForce exclusion_force(int4 a, int4 b, const Rea
 }
 
 __device__ __forceinline__ void store_force(Force* f, int slot, const StoredForce& force) {
-    Force* at = f + 4 * (size_t)slot;
-    at[0] = force.x, at[1] = force.y, at[2] = force.z, at[3] = 0;
+#if FIXED
+    longlong2* at = reinterpret_cast<longlong2*>(f) + 2 * (size_t)slot;
+    at[0] = make_longlong2(force.x, force.y), at[1] = make_longlong2(force.z, 0);
+#else
+    reinterpret_cast<float4*>(f)[slot] = make_float4(force.x, force.y, force.z, 0.0f);
+#endif
 }

@@ -12,9 +12,8 @@
 #include "move.cuh"
 #include "exclusions.cuh"
 
-__device__ __forceinline__ void start_forces(const int4* x, int4 rows, const ReactionField& field, Force* f) {
+__device__ __forceinline__ void start_forces(int4 rows, int4 o, int4 b, int4 c, const ReactionField& field, Force* f) {
     Sums none;
-    const int4 o = x[rows.x], b = x[rows.y], c = x[rows.z];
     const StoredForce ob = exclusion_force(o, b, field, false, none), oc = exclusion_force(o, c, field, false, none),
                       bc = exclusion_force(b, c, field, false, none);
     StoredForce on_o = ob, on_b = -ob, on_c = -oc;
@@ -24,7 +23,8 @@ __device__ __forceinline__ void start_forces(const int4* x, int4 rows, const Rea
     store_force(f, rows.z, on_c);
 }
 
-__device__ __forceinline__ void move_water(const State& s, int4 rows, const WaterGeometry& g, Sums& sums) {
+__device__ __forceinline__ void move_water(const State& s, int4 rows, const WaterGeometry& g,
+                                           const ReactionField* field, Force* f, Sums& sums) {
     const double dt = s.step->dt, kick_o = dt / g.mass_o, kick_h = dt / g.mass_h;
     const int4 xo = s.x[rows.x], xb = s.x[rows.y], xc = s.x[rows.z];
     const Vec b0 = difference(xb, xo, s.step->box), c0 = difference(xc, xo, s.step->box);
@@ -40,12 +40,11 @@ __device__ __forceinline__ void move_water(const State& s, int4 rows, const Wate
             for (int j = 0; j < 3; j++) sums.of[2 + 3 * i + j] += to_sum((rb[i] * fb[j] + rc[i] * fc[j]) * k);
     }
     const Vec db = now.h1 - b0, dc = now.h2 - c0;
-    move(s, rows.x, xo, now.o);
-    move(s, rows.y, xb, db);
-    move(s, rows.z, xc, dc);
+    const int4 o = move(s, rows.x, xo, now.o), b = move(s, rows.y, xb, db), c = move(s, rows.z, xc, dc);
     store_velocity(s, rows.x, per_dt(*s.step, now.o));
     store_velocity(s, rows.y, per_dt(*s.step, db));
     store_velocity(s, rows.z, per_dt(*s.step, dc));
+    if (field) start_forces(rows, o, b, c, *field, f);
 }
 
 __device__ __forceinline__ void move_free(const State& s, int row, double mass) {
@@ -76,8 +75,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     Sums sums;
     if (t < n_waters) {
         const int4 rows = waters[t];
-        move_water(s, rows, geometry[rows.w], sums);
-        if (field) start_forces(x, rows, *field, f);
+        move_water(s, rows, geometry[rows.w], field, f, sums);
     } else if (t < n_waters + n_free) {
         const int row = free_rows[t - n_waters];
         move_free(s, row, mass[row]);

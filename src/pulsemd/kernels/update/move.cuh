@@ -54,18 +54,20 @@ __device__ __forceinline__ void note_error(const State& s, int row) {
     atomicMin(&s.control->error, uint64(s.offset) << 32 | uint32(s.gid[row]));
 }
 
-// Add a Cartesian displacement (nm) to a row; the sum wraps around. A displacement that is not finite or too large is
-// left out and noted in the error word, which the host reads at the next search.
-__device__ __forceinline__ void move(const State& s, int row, int4 from, Vec d) {
+// Add a Cartesian displacement (nm) to a row and return the new one; the sum wraps around. A displacement that is not
+// finite or too large is left out and noted in the error word, which the host reads at the next search.
+__device__ __forceinline__ int4 move(const State& s, int row, int4 from, Vec d) {
     const double* m = s.step->inverse;
     const double x = d.x * m[0] + d.y * m[3] + d.z * m[6];
     const double y = d.x * m[1] + d.y * m[4] + d.z * m[7];
     const double z = d.x * m[2] + d.y * m[5] + d.z * m[8];
-    if (fabs(x) < MAX_MOVE && fabs(y) < MAX_MOVE && fabs(z) < MAX_MOVE) {
-        s.x[row] = make_int4(int(uint32(from.x) + uint32(__double2int_rn(x))),
-                             int(uint32(from.y) + uint32(__double2int_rn(y))),
-                             int(uint32(from.z) + uint32(__double2int_rn(z))), from.w);
-    } else {
+    if (!(fabs(x) < MAX_MOVE && fabs(y) < MAX_MOVE && fabs(z) < MAX_MOVE)) {
         note_error(s, row);
+        return from;
     }
+    const int4 to = make_int4(int(uint32(from.x) + uint32(__double2int_rn(x))),
+                              int(uint32(from.y) + uint32(__double2int_rn(y))),
+                              int(uint32(from.z) + uint32(__double2int_rn(z))), from.w);
+    s.x[row] = to;
+    return to;
 }
