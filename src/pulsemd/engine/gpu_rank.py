@@ -219,13 +219,14 @@ class GpuRank:
         self._counts = self._pairs.search(
             self._slots.x, self._slots.gid, self.system.box, self.r_list, self._r_inner
         )
-        with self.device.current():
-            self._searched_x = self._pairs.slots.x.copy()
         if self._pairs.slots is not self._slots:
             self._slots = slots = self._pairs.slots
+            self._searched_x = self.device.empty(slots.x.shape, np.int32)
             self.f = self.device.zeros((slots.capacity, 4), np.int64 if self.reproducible else np.float32)
             self._exclusions.settle_in(slots, self.f, self._pair_sums)
             self._bonded.settle_in(slots, self.f, self._sums)
+        x = self._slots.x
+        self._searched_x.data.copy_from_device_async(x.data, x.nbytes, self.device.stream)
         self._update.settle_in(self._slots, self.f)
         self._waters_started, self._fresh = False, True
         self.n_searches += 1
