@@ -1,0 +1,129 @@
+"""The CUDA text of the pair formulas computes what the formulas compute, evaluated here as Python."""
+
+import numpy as np
+import pytest
+
+from pulsemd.kernels.nonbonded.cuda_formula import pair_header, trace_pair
+from pulsemd.kernels.nonbonded.formula import COMBINATIONS, lennard_jones, reaction_field, rsqrt, where
+from pulsemd.kernels.nonbonded.trace.cuda import ATOM_I, ATOM_J, PAIR, UNIFORM, Trace, emit
+
+RULES = ("geometric", "lorentz-berthelot", "table")
+CONSTANTS = {"k_rf": 0.47, "c_rf": 1.6, "shift6": 1.1, "shift12": 1.3}
+R2 = np.linspace(0.08, 1.2, 41)
+ATOMS = {"i": (0.8, 0.31, 0.7), "j": (-0.4, 0.27, 0.9)}
+
+
+class Constants:
+    """``k`` of the device functions."""
+
+    def __init__(self, kind):
+        for name, value in CONSTANTS.items():
+            setattr(self, name, kind(value))
+
+
+def run(statements, expressions, names, kind):
+    """Evaluate statements of the text; ``const float t0 = 12.0f * x;`` is Python but for its ends."""
+    scope = dict(names) | {
+        "reciprocal_sqrt": lambda x: kind(1) / np.sqrt(x),
+        "select": np.where,
+        "kind": kind,
+    }
+    for line in statements:
+        name, _, value = line.removeprefix("const ").split(" ", 1)[1].rstrip(";").partition(" = ")
+        scope[name] = eval(in_python(value), scope)
+    return [eval(in_python(expression), scope) for expression in expressions]
+
+
+def in_python(expression):
+    """Numbers of the text as numbers of the chosen kind."""
+    words = [
+        f"kind({word[:-1]})" if word.endswith("f") and word.lstrip("-")[0].isdigit() else word
+        for word in expression.split()
+    ]
+    return " ".join(words)
+
+
+def evaluate(text, kind, c6=0.0, c12=0.0):
+    """Results of a `DeviceText` for the two atoms over all distances."""
+    kept = {}
+    for side, values in (("i", text.i_values), ("j", text.j_values)):
+        charge, first, second = (kind(value) for value in ATOMS[side])
+        names = {"charge": charge, "first": first, "second": second, "k": Constants(kind)}
+        kept[side] = [run(statements, [expression], names, kind)[0] for statements, expression in values]
+    names = {"r2": R2.astype(kind), "k": Constants(kind), "c6": kind(c6), "c12": kind(c12), **kept}
+    return run(text.pair, text.results, names, kind)
+
+
+def expected(rule, c6, c12, kind=np.float64):
+    charge = [kind(ATOMS[side][0]) for side in "ij"]
+    k = Constants(kind)
+    if rule != "table":
+        c6, c12 = COMBINATIONS[rule](*(kind(v) for side in "ij" for v in ATOMS[side][1:]))
+    r2 = R2.astype(kind)
+    coulomb, force = reaction_field(r2, charge[0] * charge[1], k.k_rf, k.c_rf)
+    lj, force_lj = lennard_jones(r2, kind(c6), kind(c12), k.shift6, k.shift12)
+    return force + force_lj, lj, coulomb
+
+
+@pytest.mark.parametrize("reassociate", [False, True])
+@pytest.mark.parametrize("rule", RULES)
+def test_cuda_text_in_float64_matches_the_formula(rule, reassociate):
+    found = evaluate(trace_pair(rule, reassociate, energies=True), np.float64, 2e-3, 3e-6)
+    for result, value in zip(found, expected(rule, 2e-3, 3e-6), strict=True):
+        np.testing.assert_allclose(result, value, rtol=2e-6)  # the text's numbers are float32
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_cuda_text_of_exact_mode_has_the_bits_of_numpy_float32(rule):
+    found = evaluate(trace_pair(rule, False, energies=True), np.float32, 2e-3, 3e-6)
+    for result, value in zip(found, expected(rule, 2e-3, 3e-6, np.float32), strict=True):
+        assert result.dtype == np.float32
+        np.testing.assert_array_equal(result, value)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_exact_force_is_the_same_text_with_and_without_energies(rule):
+    with_energies, without = (trace_pair(rule, False, energies=e) for e in (True, False))
+    assert evaluate(with_energies, np.float32, 2e-3, 3e-6)[0].tobytes() == (
+        evaluate(without, np.float32, 2e-3, 3e-6)[0].tobytes()
+    )
+
+
+def test_numbers_and_factors_of_one_atom_are_multiplied_once_per_atom():
+    text = trace_pair("geometric", True, energies=False)
+    assert [expression for _, expression in text.j_values] == ["charge", "second", "first"]
+    assert [statements for statements, _ in text.i_values] == [
+        (),
+        ("const float t0 = 12.0f * second;",),
+        ("const float t0 = 6.0f * first;",),
+    ]
+    assert not any("12.0f" in line or "6.0f" in line for line in text.pair)
+
+
+@pytest.mark.parametrize("reassociate", [False, True])
+def test_every_operation_of_a_users_formula_is_traced(reassociate):
+    def formula(r2, a, b):
+        inverse = rsqrt(r2)
+        near = where((r2 < 0.5) & (a > 0.1), a * inverse, 1.0 - b / r2)
+        return near + where((r2 <= 0.2) | (r2 >= 1.0), -near, 2.0 * near) - 3.0 / (r2 + 1.0)
+
+    trace = Trace(reassociate)
+    leaves = [trace.leaf(*spec) for spec in (("r2", PAIR), ("charge", ATOM_I), ("first", ATOM_J))]
+    text = emit([formula(*leaves)])
+    found = evaluate(text, np.float64)[0]
+    np.testing.assert_allclose(found, formula(R2, ATOMS["i"][0], ATOMS["j"][1]), rtol=1e-12)
+
+
+def test_equal_expressions_are_one_statement():
+    trace = Trace(False)
+    r2, k = trace.leaf("r2", PAIR), trace.leaf("k.k_rf", UNIFORM)
+    text = emit([(r2 * k) + (r2 * k)])
+    assert text.pair == ("const float t0 = r2 * k.k_rf;", "const float t1 = t0 + t0;")
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_header_keeps_as_many_values_as_it_declares(rule):
+    header, text = pair_header(rule, True, True), trace_pair(rule, True, True)
+    assert f"I_VALUES = {len(text.i_values)};" in header
+    assert f"J_VALUES = {len(text.j_values)};" in header
+    assert header.count(" kept[") == len(text.i_values) + len(text.j_values)
