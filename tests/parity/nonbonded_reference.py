@@ -10,6 +10,7 @@ import numpy as np
 from pulsemd.forcefield.nonbonded import LennardJonesTable, build_table
 from pulsemd.kernels.nonbonded.formula import lennard_jones, reaction_field
 from pulsemd.kernels.nonbonded.launch import PairForces
+from pulsemd.kernels.nonbonded.potential import PairPotential
 from pulsemd.kernels.nonbonded.settings import pair_constants
 
 BOXES = {
@@ -127,7 +128,11 @@ def displacements(system: System) -> np.ndarray:
 
 
 def brute_force(
-    system: System, options: SimpleNamespace, table: LennardJonesTable, r_list: float
+    system: System,
+    options: SimpleNamespace,
+    table: LennardJonesTable,
+    r_list: float,
+    potential: PairPotential | None = None,
 ) -> Reference:
     """Energies, virial, forces and numbers of pairs by a double sum."""
     constants = pair_constants(options)
@@ -139,6 +144,8 @@ def brute_force(
     safe = np.where(acting, r2, 1.0)
     i, j = system.type_index[:, None], system.type_index[None]
     lj, f_lj = lennard_jones(safe, table.c6[i, j], table.c12[i, j], constants.shift6, constants.shift12)
+    if potential is not None:
+        lj, f_lj = van_der_waals(potential, table, safe, i, j, options)
     qq = constants.coulomb_factor * system.charge[:, None] * system.charge[None]
     coulomb, f_coulomb = reaction_field(safe, qq, constants.k_rf, constants.c_rf)
     pair_force = (acting * (f_lj + f_coulomb))[..., None] * d
@@ -151,6 +158,15 @@ def brute_force(
         int((within & ~system.excluded).sum()),
         int((within & system.excluded).sum()),
     )
+
+
+def van_der_waals(potential, table, r2, i, j, options) -> tuple[np.ndarray, np.ndarray]:
+    """Energy and force over r of a user's potential in float64, shifted as the options ask."""
+    resolved = potential.resolve(table)
+    energy, force = resolved.formula(r2, *resolved.values[:, i, j])
+    if options.vdw_modifier == "potential-shift":
+        energy = energy - resolved.formula(options.rvdw**2, *resolved.values[:, i, j])[0]
+    return energy, force
 
 
 @dataclass
@@ -188,6 +204,7 @@ def compute(
     ranks: list[LocalRows] | None = None,
     split_dims: tuple[bool, bool, bool] = (False, False, False),
     with_energies: bool = True,
+    potential: PairPotential | None = None,
 ) -> Result:
     """Run `PairForces` on every rank and add up."""
     fast = precision == "fast"
@@ -196,7 +213,7 @@ def compute(
     pairs = excluded = 0
     for local in ranks or one_rank(system):
         rows = local.rows
-        forces = PairForces(table, options, precision)
+        forces = PairForces(table, options, precision, potential)
         x = system.x[rows]
         counts = forces.search(
             x,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pulsemd.base.errors import TransportError
+from pulsemd.base.errors import ConfigError, TransportError
 from pulsemd.device.cuda import find_device_problem
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.rank import Rank
@@ -50,6 +50,8 @@ def _problem(options: RunOptions) -> str | None:
 def new_rank(transport: Transport, system: System, options: RunOptions, r_list: float) -> Rank | GpuRank:
     """The rank of a run on the device that the options name."""
     if options.device == "cuda":
+        if system.pair_potential is not None:
+            raise ConfigError("--device cuda: a pair potential in Python runs on CPUs only; use --device cpu")
         from pulsemd.engine.gpu_rank import GpuRank
 
         return GpuRank(transport, system, options, r_list)

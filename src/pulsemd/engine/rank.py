@@ -96,7 +96,7 @@ class Rank:
         halo_width = max(r_list + 2.0 * group_reach(system), extent)
         self.grid = choose_grid(transport.size, system.box, halo_width, options.grid)
         self._groups = UpdateGroups(topology.group_offset, topology.group_atoms)
-        self._pair_forces = PairForces(system.table, settings, options.precision)
+        self._pair_forces = PairForces(system.table, settings, options.precision, system.pair_potential)
         self._bonded = BondedForces(
             topology.terms,
             topology.charge,

@@ -86,10 +86,19 @@ def _atom_kinds(system: System) -> AtomKinds:
 
 
 def _pair_energies(system: System, kinds: AtomKinds) -> PairEnergies:
-    """Reaction field and Lennard-Jones of all pairs of kinds; constant shifts do not matter here."""
+    """Reaction field and pair potential of all pairs of kinds; constant shifts do not matter here."""
     constants = pair_constants(system.settings)
     types = np.ix_(kinds.type_index, kinds.type_index)
     qq = constants.coulomb_factor * np.outer(kinds.charge, kinds.charge)
+    if system.pair_potential is not None:
+        potential = system.pair_potential.resolve(system.table)
+        rows, row_of = potential.distinct()
+
+        def user_basis(r: NDArray[np.float64]) -> NDArray[np.float64]:
+            return np.stack([1.0 / r + constants.k_rf * r**2, *(potential.energy(i, j, r) for i, j in rows)])
+
+        chosen = row_of[types] == np.arange(len(rows))[:, None, None]
+        return PairEnergies(user_basis, np.concatenate([qq[None], chosen.astype(np.float64)]))
 
     def basis(r: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.stack([1.0 / r + constants.k_rf * r**2, r**-12, -(r**-6)])

@@ -22,6 +22,7 @@ from pulsemd.engine.molecules import BondTree, bond_tree
 from pulsemd.engine.movers import Movers
 from pulsemd.forcefield.nonbonded import LennardJonesTable
 from pulsemd.forcefield.settings import RunSettings
+from pulsemd.kernels.nonbonded.potential import PairPotential
 from pulsemd.topology.records import Topology
 
 
@@ -63,6 +64,8 @@ class System:
         Of a run that goes on from a checkpoint.
     image : (n, 3) int32 or None
         Box crossings before `x`; None: they make molecules whole.
+    pair_potential : PairPotential or None
+        In place of Lennard-Jones.
     """
 
     topology: Topology
@@ -77,6 +80,7 @@ class System:
     reference: NDArray[np.int32] | None = None
     continuation: Continuation | None = None
     image: NDArray[np.int32] | None = None
+    pair_potential: PairPotential | None = None
 
     @property
     def volume(self) -> float:

@@ -15,6 +15,26 @@ def rsqrt(x):
     return x.rsqrt() if hasattr(x, "rsqrt") else 1.0 / np.sqrt(x)
 
 
+def sqrt(x):
+    """Square root of a number, an array or a traced vector."""
+    return x.sqrt() if hasattr(x, "sqrt") else np.sqrt(x)
+
+
+def exp(x):
+    """Exponential of a number, an array or a traced vector."""
+    return x.exp() if hasattr(x, "exp") else np.exp(x)
+
+
+def minimum(a, b):
+    """The smaller of two; of numbers, arrays or traced vectors."""
+    return where(a < b, a, b)
+
+
+def maximum(a, b):
+    """The larger of two; of numbers, arrays or traced vectors."""
+    return where(a > b, a, b)
+
+
 def where(condition, a, b):
     """``a`` where the condition holds, else ``b``; of numbers, arrays or traced vectors."""
     return condition.select(a, b) if hasattr(condition, "select") else np.where(condition, a, b)

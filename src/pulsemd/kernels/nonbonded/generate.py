@@ -29,6 +29,7 @@ _SOURCES = (
     "tile.py",
     "accumulate.py",
     "generate.py",
+    "user_formula.py",
     "trace/vector.py",
     "trace/memory.py",
     "trace/displacement.py",
@@ -45,6 +46,7 @@ from numba import njit
 from pulsemd.base.errors import ConfigError
 from pulsemd.kernels.nonbonded.spec import KernelSpec
 from pulsemd.kernels.nonbonded.tile import make_tile_loop
+from pulsemd.kernels.nonbonded.user_formula import UserFormula
 
 SPEC = {spec!r}
 '''

@@ -11,8 +11,10 @@ from pulsemd.base.errors import UnstableError
 from pulsemd.forcefield.nonbonded import LennardJonesTable
 from pulsemd.kernels.nonbonded.generate import load_pair_kernel
 from pulsemd.kernels.nonbonded.parameters import AtomParameters, constant_vector, kernel_combination
+from pulsemd.kernels.nonbonded.potential import PairPotential
 from pulsemd.kernels.nonbonded.settings import PairSettings, pair_constants
 from pulsemd.kernels.nonbonded.spec import BLOCK, FORCE_LIMIT, KernelSpec, Precision
+from pulsemd.kernels.nonbonded.user_formula import UserFormula
 from pulsemd.kernels.search.clusters import aligned, gather_blocks, scatter_add
 from pulsemd.kernels.search.lists import Exclusions, TileList
 from pulsemd.kernels.search.search import (
@@ -36,6 +38,8 @@ class PairForces:
     precision : {'fast', 'reproducible'}
         'fast': float32 forces. 'reproducible': int64 fixed-point forces and energies whose bits depend on no
         order, arrangement or number of ranks.
+    potential : PairPotential, optional
+        In place of Lennard-Jones; its energy is the Lennard-Jones energy.
 
     Notes
     -----
@@ -43,10 +47,24 @@ class PairForces:
     here communicates.
     """
 
-    def __init__(self, table: LennardJonesTable, settings: PairSettings, precision: Precision) -> None:
+    def __init__(
+        self,
+        table: LennardJonesTable,
+        settings: PairSettings,
+        precision: Precision,
+        potential: PairPotential | None = None,
+    ) -> None:
         self.precision = precision
         self.constants = pair_constants(settings)
-        self.atom_parameters = AtomParameters(table, self.constants, kernel_combination(table))
+        self._formula: UserFormula | None = None
+        self._shifted = settings.vdw_modifier == "potential-shift"
+        if potential is None:
+            self.atom_parameters = AtomParameters(table, self.constants, kernel_combination(table))
+        else:
+            resolved = potential.resolve(table)
+            resolved.check(table.type_names, self.constants.cutoff, precision == "reproducible")
+            self._formula = resolved.formula
+            self.atom_parameters = AtomParameters.of_potential(resolved, self.constants)
         self._list: PairList | None = None
         self._bad = 0
 
@@ -102,7 +120,8 @@ class PairForces:
             ),
         )
         exact = self.precision == "reproducible"
-        self._list = build_pair_list(rows, box, r_list, split_dims, exact, previous=self._list)
+        blank = self._formula is None  # the formula of a user may not be zero for empty places
+        self._list = build_pair_list(rows, box, r_list, split_dims, exact, self._list, blank)
         self.variant = self._choose_spec(box, r_list)
         self._constants = constant_vector(self.constants, box, FORCE_LIMIT[self.precision])
         self._parameters, self._type_index = self.atom_parameters.blocks(self._list, type_index, charge)
@@ -121,6 +140,8 @@ class PairForces:
             "relative" if relative else "pairwise",
             is_orthorhombic(box),
             energies=False,
+            formula=self._formula,
+            shifted=self._shifted and self._formula is not None,
         )
 
     def local(self, x: np.ndarray, forces: np.ndarray, energies: np.ndarray | None = None) -> None:

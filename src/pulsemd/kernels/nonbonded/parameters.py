@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 from pulsemd.forcefield.nonbonded import LennardJonesTable
+from pulsemd.kernels.nonbonded.potential import PotentialTable
 from pulsemd.kernels.nonbonded.settings import PairConstants
 from pulsemd.kernels.nonbonded.spec import BLOCK, LANES, MINIMUM_DISTANCE2
 from pulsemd.kernels.search.clusters import aligned
@@ -39,7 +40,7 @@ def constant_vector(constants: PairConstants, box: np.ndarray, force_limit: floa
 
 
 class AtomParameters:
-    """Per-type parameters of the chosen combination rule, and the table of pairs of types.
+    """Per-type parameters of the chosen combination rule, and the table of pairs of types, for Lennard-Jones.
 
     Parameters
     ----------
@@ -69,6 +70,21 @@ class AtomParameters:
         elif combination == "lorentz-berthelot":
             own[:-1] = np.stack((0.5 * table.sigma, 2.0 * np.sqrt(table.epsilon)), axis=1)
         self.own = own.astype(np.float32)
+
+    @classmethod
+    def of_potential(cls, potential: PotentialTable, constants: PairConstants) -> AtomParameters:
+        """The same for a user's pair potential."""
+        own, values = potential.own, potential.values
+        result = cls.__new__(cls)
+        result.combination = potential.combination
+        result.has_lj = potential.interacting(constants.cutoff)
+        result.n_types = len(own) + 1
+        result.charge_scale = np.sqrt(constants.coulomb_factor)
+        table = np.zeros((result.n_types, result.n_types, len(values)), np.float32)
+        table[:-1, :-1] = values.transpose(1, 2, 0)
+        result.table = table.ravel() if table.size else np.zeros(1, np.float32)
+        result.own = np.concatenate((own, np.zeros((1, 2)))).astype(np.float32)
+        return result
 
     def blocks(self, pairs: PairList, type_index: np.ndarray, charge: np.ndarray):
         """Parameters (n_blocks * 24,) float32 and types (n_blocks * 8,) int32 of all places."""

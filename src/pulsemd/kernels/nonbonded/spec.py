@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from pulsemd.kernels.nonbonded.user_formula import UserFormula
+
 ROWS = 4
 """Atoms of an i-cluster; two consecutive i-clusters share the memory of one j-cluster."""
 
@@ -40,7 +42,8 @@ class KernelSpec:
     Parameters
     ----------
     precision : {'fast', 'reproducible'}
-    combination : {'geometric', 'lorentz-berthelot', 'table'}
+    combination : {'geometric', 'lorentz-berthelot', 'table', 'types'}
+        'types': the formula's arguments are numbers of the first (``_i``) and of the second atom (``_j``).
     displacement : {'relative', 'pairwise'}
         'relative': positions become float32 relative to an atom of the i-cluster, once per tile; needs
         r_list + twice the largest cluster radius <= half the smallest box width. 'pairwise': the integer
@@ -49,6 +52,10 @@ class KernelSpec:
         The box is diagonal.
     energies : bool
         Energies and virial too; slower, so a variant of its own.
+    formula : UserFormula or None
+        In place of Lennard-Jones.
+    shifted : bool
+        The formula's energy is shifted to zero at the cut-off.
     """
 
     precision: Precision
@@ -56,6 +63,13 @@ class KernelSpec:
     displacement: Literal["relative", "pairwise"]
     orthorhombic: bool
     energies: bool
+    formula: UserFormula | None = None
+    shifted: bool = False
+
+    @property
+    def n_parameters(self) -> int:
+        """Numbers of a pair of types in the table."""
+        return 2 if self.formula is None else len(self.formula.arguments)
 
     @property
     def all_masked(self) -> bool:

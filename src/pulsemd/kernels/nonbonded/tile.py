@@ -179,9 +179,8 @@ class TileLoop:
         energy_coulomb, force = reaction_field(r2, qq, self.constants["k_rf"], self.constants["c_rf"])
         energy_lj = None
         if members[0] < self.lj_rows:
-            c6, c12 = self._coefficients(members, rows, lanes, row_types, lane_types)
-            shifts = self.constants["shift6"], self.constants["shift12"]
-            energy_lj, force_lj = lennard_jones(r2, c6, c12, *shifts)
+            coefficients = self._coefficients(members, rows, lanes, row_types, lane_types)
+            energy_lj, force_lj = self._van_der_waals(r2, coefficients)
             force = force + force_lj
         force = where(inside, force, 0.0)
         self.sums.add_rows(members, force, displacement)
@@ -189,6 +188,16 @@ class TileLoop:
             energies = [where(inside, energy, 0.0) for energy in (energy_lj, energy_coulomb)]
             self.sums.add_energies(energies, force, displacement)
         return force * force * r2 < self.constants["limit2"]
+
+    def _van_der_waals(self, r2: Vector, coefficients: list[Vector]) -> tuple[Vector, Vector]:
+        """Energy and force over r of Lennard-Jones or of the formula in its place."""
+        formula = self.spec.formula
+        if formula is None:
+            return lennard_jones(r2, *coefficients, self.constants["shift6"], self.constants["shift12"])
+        energy, force = (r2.constant(value) for value in formula(r2, *coefficients))
+        if self.spec.energies and self.spec.shifted:
+            energy = energy - formula(self.constants["cutoff2"], *coefficients)[0]
+        return energy, force
 
     def _displacement(self, rows: list[list[Any]], lanes: list[Any]) -> list[Vector]:
         if self.spec.displacement == "relative":
@@ -205,18 +214,26 @@ class TileLoop:
         return Mask(builder, set_, self.numerics)
 
     def _coefficients(self, members: range, rows, lanes: Atoms, row_types, lane_types) -> list[Vector]:
-        """c6 and c12 of a group of rows, by the rule or from the table."""
+        """c6 and c12 of a group of rows, or the arguments of the formula: by the rule or from the table."""
+        n = self.spec.n_parameters
+        if self.spec.combination == "types":
+            arguments = self.spec.formula.arguments
+            bases = list(dict.fromkeys(name[:-2] for name in arguments))
+            own = [group([rows[row].parameters[p] for row in members]) for p in range(2)]
+            sides = {"i": own, "j": lanes.parameters}
+            return [sides[name[-1]][bases.index(name[:-2])] for name in arguments]
         if self.spec.combination != "table":
             own = [group([rows[row].parameters[p] for row in members]) for p in range(2)]
-            return COMBINATIONS[self.spec.combination](*own, *lanes.parameters)
+            return list(COMBINATIONS[self.spec.combination](*own, *lanes.parameters))[:n]
         columns = [self._table_row(row_types[row], lane_types) for row in members]
-        return [group([column[p] for column in columns]) for p in range(2)]
+        return [group([column[p] for column in columns]) for p in range(n)]
 
     def _table_row(self, row_offset: ir.Value, lane_types: list[ir.Value]) -> list[Vector]:
         builder = self.builder
-        pair = [builder.mul(builder.add(row_offset, kind), index(2)) for kind in lane_types]
+        n = self.spec.n_parameters
+        pair = [builder.mul(builder.add(row_offset, kind), index(n)) for kind in lane_types]
         result = []
-        for p in range(2):
+        for p in range(n):
             value = constant_vector(self.pointers.table.type.pointee, 0.0, LANES)
             for lane, offset in enumerate(pair):
                 element = load(builder, self.pointers.table, builder.add(offset, index(p)))

@@ -141,6 +141,7 @@ def append_tiles(
     half,
     owned_only,
     exact,
+    blank,
     required,
     places,
     i_boxes,
@@ -162,6 +163,8 @@ def append_tiles(
         Apply the ownership rule pair by pair.
     exact : bool
         Masks keep only the pairs within the list radius, on every tile.
+    blank : bool
+        Pairs with an empty place need no mask.
     required : int
         Home bits of the decomposed dimensions.
     counts : (4,) int64
@@ -178,6 +181,7 @@ def append_tiles(
     """
     candidates = np.empty((2, len(places.lower) + LANES), np.int32)
     n_candidates, masks = np.zeros(2, np.int64), np.empty(len(places.lower) + LANES, np.uint32)
+    empty = FULL if blank else np.uint32(0)
     partners = _complements(columns, places.home_any, required)
     block = np.int64(-1)
     for i_cluster in range(i_range[0], i_range[1]):
@@ -191,7 +195,9 @@ def append_tiles(
         if first + n > len(tiles.j_cluster):
             return i_cluster
         near = candidates[second, :n]
-        last = _test_tiles(i_cluster, near, masks, half, owned_only, required, places, reach, tiles, first)
+        last = _test_tiles(
+            i_cluster, near, masks, half, owned_only, empty, required, places, reach, tiles, first
+        )
         if last == first:
             continue
         counts[3] += _mask_exclusions(i_cluster, first, last, places, exclusions, tiles, masks)
@@ -304,7 +310,7 @@ def _interval(lower, upper, j, last, bottom, top):
 
 
 @njit(cache=True, nogil=True)
-def _test_tiles(i_cluster, candidates, masks, half, owned_only, required, places, reach, tiles, first):
+def _test_tiles(i_cluster, candidates, masks, half, owned_only, empty, required, places, reach, tiles, first):
     """Write the tiles that have a pair of this rank within the radius; returns the end of the list."""
     x, leader_x, home, home_any = places.x, places.leader_x, places.home, places.home_any
     lanes_real = places.lanes_real
@@ -329,7 +335,7 @@ def _test_tiles(i_cluster, candidates, masks, half, owned_only, required, places
         real = rows_real & lanes_real[j_cluster]
         inside = masks[k] & keep & real
         tiles.j_cluster[n] = j_cluster
-        tiles.pair_mask[n] = keep | ~real
+        tiles.pair_mask[n] = keep & real | empty & ~real
         masks[n - first] = inside
         tiles.tile_of_cluster[j_cluster] = n
         n += inside != 0  # a tile without a pair is overwritten by the next

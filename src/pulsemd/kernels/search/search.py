@@ -107,7 +107,13 @@ def is_orthorhombic(box: np.ndarray) -> bool:
 
 
 def build_pair_list(
-    rows: Rows, box, r_list: float, split_dims: Sequence[bool], exact: bool, previous: PairList | None
+    rows: Rows,
+    box,
+    r_list: float,
+    split_dims: Sequence[bool],
+    exact: bool,
+    previous: PairList | None,
+    blank: bool = True,
 ) -> PairList:
     """Cluster the rows and list the tiles.
 
@@ -123,6 +129,8 @@ def build_pair_list(
         A tile acts on exactly the pairs that are within ``r_list`` now.
     previous : PairList or None
         The last list, whose memory is used again: fresh memory costs as much as filling it.
+    blank : bool
+        Pairs with an empty place need no mask: they give no force.
     """
     widths = widths_of(box)
     n_owned = rows.n_owned
@@ -145,7 +153,7 @@ def build_pair_list(
 
     def fill(parts, old: TileList | None) -> tuple[TileList, np.ndarray]:
         tiles = _room(old, n_blocks, len(parts))
-        return _fill(tiles, parts, exact, required, places, i_boxes, j_boxes, reach, rows.exclusions)
+        return _fill(tiles, parts, exact, blank, required, places, i_boxes, j_boxes, reach, rows.exclusions)
 
     all_owned, all_ghost = (0, 2 * n_owned_blocks), (2 * n_owned_blocks, 2 * n_blocks)
     local, found = fill([(all_owned, owned, True, False)], previous and previous.local)
@@ -212,11 +220,34 @@ def _room(old: TileList | None, n_blocks: int, entries_per_cluster: int) -> Tile
     return TileList(entries, *tiles, tile_of_cluster)
 
 
-def _fill(tiles: TileList, parts, exact: bool, required: int, places, i_boxes, j_boxes, reach, exclusions):
+def _fill(
+    tiles: TileList,
+    parts,
+    exact: bool,
+    blank: bool,
+    required: int,
+    places,
+    i_boxes,
+    j_boxes,
+    reach,
+    exclusions,
+):
     """Fill one list from (i-range, columns, half, owned_only) parts, enlarging it until it fits."""
     counts = np.zeros(4, np.int64)
     for (first, last), columns, half, owned_only in parts:
-        options = columns, half, owned_only, exact, required, places, i_boxes, j_boxes, reach, exclusions
+        options = (
+            columns,
+            half,
+            owned_only,
+            exact,
+            blank,
+            required,
+            places,
+            i_boxes,
+            j_boxes,
+            reach,
+            exclusions,
+        )
         while (first := append_tiles((first, last), *options, tiles, counts)) < last:
             tiles = _enlarge(tiles)
     return tiles._replace(entries=tiles.entries[: counts[0]]), counts

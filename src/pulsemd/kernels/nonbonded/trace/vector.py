@@ -37,6 +37,12 @@ REPRODUCIBLE = Numerics(())
 """IEEE operations only, 1/sqrt as a correctly rounded square root and a division."""
 
 
+_LOG2_E, _LN2_HIGH, _LN2_LOW = 1.44269504088896341, 0.693359375, -2.12194440e-4
+_EXP_SERIES = (
+    1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1,
+)  # fmt: skip
+
+
 class Traced:
     """A group of LLVM vectors of one type, with the builder that emits operations on them."""
 
@@ -76,6 +82,12 @@ class Mask(Traced):
 
     def __invert__(self) -> Mask:
         return self.like([self.builder.not_(value) for value in self.values])
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            "a comparison of traced numbers is not one truth value, so `if`, `and`, `or`, `min` and np.where cannot "
+            "use it; write where(condition, a, b), combine conditions with & and |"
+        )
 
     def select(self, a, b) -> Vector:
         """``a`` where true, else ``b``; one of the two may be a number."""
@@ -124,6 +136,60 @@ class Vector(Traced):
     def __neg__(self) -> Vector:
         return self.like([self.builder.fneg(value) for value in self.values])
 
+    def __abs__(self) -> Vector:
+        return (self < 0.0).select(-self, self)
+
+    def __pow__(self, exponent) -> Vector:
+        twice = None if isinstance(exponent, Vector) else 2.0 * float(exponent)
+        if twice is None or twice != int(twice):
+            raise TypeError(f"x ** {exponent}: exponents must be whole or half numbers")
+        whole, half = divmod(abs(int(twice)), 2)
+        result = self.sqrt() if half else None
+        square = self
+        while whole:
+            if whole & 1:
+                result = square if result is None else result * square
+            square, whole = square * square if whole > 1 else square, whole >> 1
+        result = self.constant(1.0) if result is None else result
+        return 1.0 / result if twice < 0 else result
+
+    def __float__(self) -> float:
+        raise TypeError(
+            "a traced number has no value: float() and the functions of `math` cannot take it; use sqrt, rsqrt, exp"
+        )
+
+    __int__ = __float__
+
+    def sqrt(self) -> Vector:
+        """Square root, approximated as the numerics allow."""
+        return self.like([self._call("llvm.sqrt", value) for value in self.values])
+
+    def exp(self) -> Vector:
+        """Exponential of float32 to 2 units in the last place, by IEEE operations whatever the numerics.
+
+        References
+        ----------
+        Moshier, Cephes mathematical library, expf.
+        """
+        x = type(self)(self.builder, self.values, REPRODUCIBLE)
+        x = (x > 88.0).select(88.0, x)
+        x = (x < -87.0).select(-87.0, x)
+        scaled = x * _LOG2_E
+        n = x.like([x._call("llvm.rint", value) for value in scaled.values])
+        rest = x - n * _LN2_HIGH - n * _LN2_LOW
+        series = x.constant(_EXP_SERIES[0])
+        for coefficient in _EXP_SERIES[1:]:
+            series = series * rest + coefficient
+        result = (series * rest * rest + rest + 1.0) * n._power_of_two()
+        return type(self)(self.builder, result.values, self.numerics)
+
+    def _power_of_two(self) -> Vector:
+        """2^n of whole numbers n between -126 and 127."""
+        builder, kind = self.builder, ir.VectorType(I32, self.type.count)
+        bias, shift = (ir.Constant(kind, [number] * kind.count) for number in (127, 23))
+        bits = [builder.shl(builder.add(builder.fptosi(value, kind), bias), shift) for value in self.values]
+        return self.like([builder.bitcast(value, self.type) for value in bits])
+
     def rsqrt(self) -> Vector:
         """1/sqrt, approximated as the numerics allow."""
         return 1.0 / self.like([self._call("llvm.sqrt", value) for value in self.values])
@@ -159,3 +225,14 @@ class Vector(Traced):
 def group(members: Sequence[Traced]):
     """One group of the members of several."""
     return members[0].like([value for member in members for value in member.values])
+
+
+def check_traceable(formula: Callable, n_parameters: int) -> None:
+    """Trace ``formula(r2, *parameters)`` once and throw the code away; what it raises says what cannot be traced."""
+    kind = ir.VectorType(F32, 8)
+    function = ir.Function(ir.Module(), ir.FunctionType(kind, [kind] * (n_parameters + 1)), "check")
+    builder = ir.IRBuilder(function.append_basic_block())
+    r2, *parameters = [Vector(builder, [argument], FAST) for argument in function.args]
+    for result in formula(r2, *parameters):
+        if not isinstance(result, Vector):
+            float(result)
