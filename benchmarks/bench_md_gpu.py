@@ -31,7 +31,7 @@ from pulsemd.engine.system import System, prepare_system
 from pulsemd.halo import open_transport
 from pulsemd.io.gromacs.mdp import read_settings
 from pulsemd.io.gromacs.system import read_system
-from pulsemd.systems import build_water
+from pulsemd.systems import build_system
 
 COLUMNS: Final = (
     *(
@@ -59,7 +59,7 @@ LAUNCHES: Final = 20
 def water_system(n_atoms: int, nstlist: int) -> System:
     """A box of water built from the bundled one, with velocities of 300 K."""
     with tempfile.TemporaryDirectory() as folder:
-        box = build_water(n_atoms, Path(folder) / "water")
+        box = build_system("water", n_atoms, Path(folder) / "water")
         settings, _ = read_settings(box.parameters)
         settings = replace(settings, nstlist=nstlist, nstenergy=0, gen_seed=1, ld_seed=1)
         topology, table, configuration, settings = read_system(box.configuration, box.topology, settings, ())[
