@@ -103,15 +103,6 @@ def test_top_case_beyond_common_core_refused_with_file_and_line(case: str) -> No
     assert caught.value.file in (str(DATA / f"{case}.top"), str(DATA / "c.gro"))
 
 
-@pytest.mark.parametrize("case", sorted(ENERGIES))
-def test_top_terms_without_kernels_refused_with_file_and_line(case: str) -> None:
-    path = DATA / f"{case}.top"
-    with pytest.raises(InputError, match="kernels for them are not built yet") as caught:
-        read_system(DATA / "c.gro", path, DATA / "m.mdp")
-    assert caught.value.file == str(path)
-    assert caught.value.line is not None
-
-
 BONDED = DATA.parent / "bonded"
 RECORDED = json.loads((BONDED / "energies.json").read_text())
 

@@ -353,11 +353,11 @@ def self_contained(text: str, title: str) -> str:
         elif name in n_types:
             known = types if name in ("pairtypes", "nonbond_params") else bonded
             rows = [row for row in rows if set(row[: n_types[name]]) <= known]
-        if name in ("defaults", "atomtypes") or (name in n_types and rows):
+        if rows and (name in ("defaults", "atomtypes") or name in n_types):
             out += [f"[ {name} ]", *table(rows), ""]
     for molecule in used:
         for name, rows in molecule:
-            out += [f"[ {name} ]", *table(rows), ""]
+            out += [f"[ {name} ]", *table(rows), ""] if rows else []
     head = [
         f"; {title}",
         "; See README.md beside this file for where the parameters are from. Self-contained.",
@@ -369,6 +369,9 @@ def self_contained(text: str, title: str) -> str:
 
 
 def table(rows: list[list[str]]) -> list[str]:
+    """Rows in columns; long ones, of maps, with continued lines, as gmx reads no line over 4095 characters."""
+    if len(rows[0]) > 100:
+        return [" \\\n".join(" ".join(row[k : k + 8]) for k in range(0, len(row), 8)) for row in rows]
     widths = [max(len(row[k]) for row in rows if k < len(row)) for k in range(max(map(len, rows)))]
     return ["  " + "  ".join(field.rjust(widths[k]) for k, field in enumerate(row)) for row in rows]
 

@@ -1,0 +1,101 @@
+"""`pulsemd energy`, `census` and `compare` on topologies of every kind, in this process."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pulsemd.cli.main import main
+
+DATA = Path(__file__).parent / "data" / "top"
+with (DATA / "gmx-energies.csv").open() as _handle:
+    ROWS = list(csv.DictReader(line for line in _handle if not line.startswith("#")))
+BASIC = {
+    row["case"]: float(row["gmx_potential_kJ_per_mol"])
+    for row in ROWS
+    if row["order"] == "basic" and row["gmx_potential_kJ_per_mol"] != "refused"
+}
+REFUSED = [row["case"] for row in ROWS if row["case"] not in BASIC]
+
+
+def words(case: str) -> list[str]:
+    mdp = "mp.mdp" if case == "posres_on" else "mrf.mdp" if case.startswith("charged") else "m.mdp"
+    given = ["-c", "c.gro", "-p", f"{case}.top", "-f", mdp]
+    return given + (["-r", "ref.gro"] if case == "posres_on" else [])
+
+
+@pytest.fixture
+def here(monkeypatch):
+    monkeypatch.chdir(DATA)
+
+
+@pytest.mark.parametrize("case", sorted(BASIC))
+def test_energy_of_topology_equals_gmx(here, capsys, case):
+    assert main(["energy", *words(case), "--json"]) == 0
+    energies = json.loads(capsys.readouterr().out)
+    assert energies["potential"] == pytest.approx(BASIC[case], rel=2e-4, abs=2e-4)
+
+
+@pytest.mark.parametrize("case", sorted(REFUSED))
+def test_energy_of_topology_beyond_common_core_exits_3_with_file_and_line(here, capsys, case):
+    assert main(["energy", *words(case)]) == 3
+    assert re.search(r"(?m)^error: \S+:\d+: ", capsys.readouterr().err)
+
+
+def test_energy_position_restraints_without_reference_are_refused_with_the_remedy(here, capsys):
+    assert main(["energy", *words("posres_on")[:-2]]) == 3
+    assert "give -r" in capsys.readouterr().err
+
+
+def test_census_counts_terms_by_kind(here, capsys):
+    assert main(["census", "-p", "charged_pairs14.top", "--json"]) == 0
+    counts = json.loads(capsys.readouterr().out)
+    assert counts["molecules"] == [{"name": "MOL", "count": 1, "atoms": 5}]
+    assert counts["terms"]["bond"]["terms"] == 4
+    assert counts["terms"]["lj14"]["terms"] == 2
+    assert counts["exclusions"] == 9
+    assert main(["census", "-p", "charged_pairs14.top"]) == 0
+    assert re.search(r"bond +4 +1\n", capsys.readouterr().out)
+
+
+def test_census_settings_turn_bonds_into_constraints(here, capsys, tmp_path):
+    (tmp_path / "run.mdp").write_text("constraints = all-bonds\n")
+    assert main(["census", "-p", "base.top", "-f", str(tmp_path / "run.mdp"), "--json"]) == 0
+    counts = json.loads(capsys.readouterr().out)
+    assert counts["constraints"] == 4
+    assert "bond" not in counts["terms"]
+
+
+def test_compare_without_gmx_exits_4_with_the_remedy(here, capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["compare", "gmx", *words("base")]) == 4
+    assert "install GROMACS" in capsys.readouterr().err
+
+
+def write_fake_gmx(folder: Path, potential: float) -> None:
+    """A program that answers as gmx does: three energies."""
+    rows = f'@ s0 legend \\"Bond\\"\\n@ s1 legend \\"LJ (SR)\\"\\n@ s2 legend \\"Potential\\"\\n0 4.948032 -0.079513 {potential}\\n'
+    (folder / "gmx_d").write_text(f'#!/bin/sh\n[ "$1" != energy ] || printf "{rows}" > point.xvg\n')
+    (folder / "gmx_d").chmod(0o755)
+
+
+@pytest.mark.parametrize(("potential", "code"), [(4.868519, 0), (4.9, 1)])
+def test_compare_exit_code_tells_whether_energies_agree(here, capsys, monkeypatch, tmp_path, potential, code):
+    write_fake_gmx(tmp_path, potential)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    assert main(["compare", "gmx", *words("base"), "--json"]) == code
+    told = json.loads(capsys.readouterr().out)
+    assert told["disagree"] == (["potential"] if code else [])
+    assert told["terms"]["bond"]["gmx"] == 4.948032
+
+
+@pytest.mark.skipif(shutil.which("gmx") is None, reason="gmx is not installed")
+@pytest.mark.parametrize("case", ["charged_pairs14", "posres_on", "UB5"])
+def test_compare_with_gmx_itself_agrees(here, capsys, case):
+    assert main(["compare", "gmx", *words(case)]) == 0
+    assert "potential" in capsys.readouterr().out

@@ -1,0 +1,69 @@
+"""Systems of molecules of the parity tests: their files, and what was recorded for them."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pulsemd.io.gromacs import read_gro, read_top, write_gro
+from pulsemd.systems import SystemFiles, system_files
+
+DATA = Path(__file__).parent / "data"
+MOLECULES = ("water-ethanol", "peptide", "dhfr", "charmm", "peptides")
+"""The bundled mixture and peptide; DHFR in water (AMBER); a peptide with correction maps; 8 peptides, 47k atoms."""
+
+SINGLE_POINT = {"gen-vel": "no", "continuation": "yes", "nsteps": "0", "tcoupl": "no"}
+
+
+def molecule_files(name: str, folder: Path) -> SystemFiles:
+    """Input files of a system, written to `folder`, for a single point at the positions as they are."""
+    conf, top, mdp = (folder / file for file in ("conf.gro", "topol.top", "run.mdp"))
+    if name == "peptides":
+        _write_eight_peptides(conf, top)
+    elif name in ("dhfr", "charmm"):
+        conf.write_bytes(gzip.decompress((DATA / f"{name}.gro.gz").read_bytes()))
+        top.write_bytes(gzip.decompress((DATA / f"{name}.top.gz").read_bytes()))
+    else:
+        conf.write_bytes(system_files(name).configuration.read_bytes())
+        top.write_bytes(system_files(name).topology.read_bytes())
+    settings = system_files("peptide").parameters.read_text()
+    for option, value in SINGLE_POINT.items():
+        settings = re.sub(rf"(?m)^{option} *=.*\n", "", settings) + f"{option} = {value}\n"
+    mdp.write_text(settings)
+    return SystemFiles(name, conf, top, mdp, name)
+
+
+def _write_eight_peptides(conf: Path, top: Path) -> None:
+    """2 x 2 x 2 replicas of the bundled rhombic dodecahedron; every molecule is moved by up to 0.01 nm, so that the
+    replicas differ."""
+    bundled = system_files("peptide")
+    frame, (one, _) = read_gro(bundled.configuration), read_top(bundled.topology)
+    counts = [(one.molecule_types[b.molecule_type].name, 8 * b.n_molecules) for b in one.blocks]
+    head, section, _ = bundled.topology.read_text().rpartition("[ molecules ]\n")
+    top.write_text(head + section + "".join(f"{name} {n}\n" for name, n in counts))
+    shifts = np.array(list(np.ndindex(2, 2, 2))) @ frame.box
+    ends = np.append([block.first_atom for block in one.blocks[1:]], one.n_atoms)
+    replicas = frame.positions + shifts[:, None]
+    parts = [replicas[:, b.first_atom : end].reshape(-1, 3) for b, end in zip(one.blocks, ends, strict=True)]
+    topology, _ = read_top(top)
+    molecule = topology.molecule[:, None] * 3 + np.arange(3)
+    away = (molecule * 2654435761 % 2**32) % 21 - 10  # multiplicative hashing: -10 ... 10
+    write_gro(conf, topology, np.concatenate(parts) + away / 1000, None, 2 * frame.box, "8 peptides")
+
+
+def recorded_energies(name: str) -> dict[str, float]:
+    """Energies [kJ/mol] of double-precision GROMACS."""
+    with open(DATA / "molecules.csv") as handle:
+        rows = csv.DictReader(line for line in handle if not line.startswith("#"))
+        return {row["energy"]: float(row["gmx_d"]) for row in rows if row["system"] == name}
+
+
+def recorded_forces(name: str) -> tuple[NDArray[np.int64], NDArray[np.float32], str]:
+    """Atoms (k,), forces on them (k, 3) [kJ/mol/nm], and the program they are from."""
+    with np.load(DATA / f"molecules__{name}.npz") as archive:
+        return archive["atoms"], archive["forces"], str(archive["program"])
