@@ -37,11 +37,11 @@ def rows_on(device, x, order=None):
     return device.to_device(rows), device.to_device(gid)
 
 
-def make_forces(device, system, options, table, precision, warps=None):
+def make_forces(device, system, options, table, precision, **shape):
     """`GpuPairForces` of a system of the parity tests."""
     offset, atoms = system.exclusions(np.arange(system.n))
     return GpuPairForces(
-        device, table, options, precision, system.type_index, system.charge, offset, atoms, warps
+        device, table, options, precision, system.type_index, system.charge, offset, atoms, **shape
     )
 
 
@@ -61,9 +61,9 @@ def evaluate(pair_forces, with_energies=True, prune=False, blocks=None):
     return GpuResult(raw * force_unit, sums * energy_unit, raw, sums, pair_forces.pairs.counts)
 
 
-def compute_on(device, system, options, table, precision, r_list, order=None, warps=None, **how):
+def compute_on(device, system, options, table, precision, r_list, order=None, shape=(), **how):
     """Search and evaluate once."""
-    pair_forces = make_forces(device, system, options, table, precision, warps)
+    pair_forces = make_forces(device, system, options, table, precision, **dict(shape))
     pair_forces.search(*rows_on(device, system.x, order), system.box, r_list)
     return evaluate(pair_forces, **how)
 

@@ -16,6 +16,7 @@ from nonbonded_reference import (  # isort: skip
     settings,
 )
 from pulsemd.base.errors import DomainError
+from pulsemd.forcefield.nonbonded import build_table
 
 pytestmark = pytest.mark.gpu
 
@@ -33,6 +34,11 @@ def free_atoms(positions, box, charge=0.3):
         lattice(positions, box), box, np.zeros(n, np.int32), np.resize([charge, -charge], n), np.arange(n),
         np.zeros((n, n), bool),
     )  # fmt: skip
+
+
+def one_type(sigma):
+    """Small atoms that may be close to each other."""
+    return build_table(("atom",), 3, (sigma,), (0.5,), {})
 
 
 @pytest.mark.parametrize("name", BOXES)
@@ -83,7 +89,7 @@ def test_a_dense_cluster_grows_the_list(device, precision):
     box = np.diag([40.0, 40.0, 40.0])
     sites = np.stack(np.meshgrid(*[np.arange(16.0)] * 3, indexing="ij"), -1).reshape(-1, 3)
     system = free_atoms(20.0 + 0.11 * sites + rng.uniform(-0.01, 0.01, sites.shape), box, 0.0)
-    options, table = settings(), lj_table("geometric")
+    options, table = settings(), one_type(0.08)
     expected = brute_force(system, options, table, 0.9)
     result = compute_on(device, system, options, table, precision, 0.9)
     assert result.counts.pairs == expected.pairs_within
@@ -108,11 +114,11 @@ def test_atoms_in_one_line_and_on_the_faces_of_the_box_are_searched(device):
     positions[:, 0] = np.linspace(-3.0, 3.0, 400, endpoint=False)
     positions[::2, 1:] = -1.1  # exactly on two faces
     system = free_atoms(positions, box, 0.0)
-    options, table = settings(), lj_table("geometric")
+    options, table = settings(rcoulomb=0.95, rvdw=0.95), one_type(0.016)
     expected = brute_force(system, options, table, 1.0)
     result = compute_on(device, system, options, table, "reproducible", 1.0)
     assert result.counts.pairs == expected.pairs_within
-    assert relative(result.forces, expected.forces) < 2e-6
+    np.testing.assert_allclose(result.forces, expected.forces, rtol=1e-5, atol=3e-8)
 
 
 def test_a_list_cutoff_above_half_the_box_is_refused_with_the_widths(device):

@@ -8,14 +8,33 @@ from itertools import product
 from pulsemd.device.program import CudaProgram
 from pulsemd.kernels.nonbonded.cuda_formula import HEADER, pair_header
 from pulsemd.kernels.nonbonded.spec import KernelSpec
+from pulsemd.kernels.search.cuda_programs import CHUNKS
 
-WARPS = {"fast": 4, "reproducible": 4}
-"""Warps of a block; even, two for each group of j-clusters in flight."""
+_MIDDLE = range(900, 6000)
+"""Numbers of superclusters for which blocks of two warps measured faster than of four."""
 
-_MIN_BLOCKS = {("fast", False): 8, ("fast", True): 5, ("reproducible", False): 4, ("reproducible", True): 3}
+_WARPS_RESIDENT = {
+    ("fast", False): 28,
+    ("fast", True): 20,
+    ("reproducible", False): 16,
+    ("reproducible", True): 12,
+}
+"""Warps of a multiprocessor that the registers must allow, by precision and energies."""
 
 
-def pair_program(spec: KernelSpec, prune: bool = False, warps: int | None = None) -> CudaProgram:
+def warps_for(n_superclusters: int) -> int:
+    """Warps of a block, by measurement."""
+    return 2 if n_superclusters in _MIDDLE else 4
+
+
+def blocks_resident(spec: KernelSpec, warps: int) -> int:
+    """Blocks of a multiprocessor that the registers allow at least."""
+    return max(1, _WARPS_RESIDENT[spec.precision, spec.energies] // warps)
+
+
+def pair_program(
+    spec: KernelSpec, prune: bool = False, warps: int = 4, chunk: int = CHUNKS[0]
+) -> CudaProgram:
     """The program of one variant; its kernel is ``pair_forces``.
 
     Parameters
@@ -23,15 +42,16 @@ def pair_program(spec: KernelSpec, prune: bool = False, warps: int | None = None
     spec : KernelSpec
     prune : bool
         Read the masks of the search and write those within the inner radius; fast mode only.
-    warps : int, optional
-        Warps of a block instead of `WARPS`; changes the launch shape, never a result in reproducible mode.
+    warps : int
+        Warps of a block; changes the launch shape, never a result in reproducible mode.
+    chunk : int
+        Groups of a full entry of the list.
     """
     exact = spec.precision == "reproducible"
     defines = {
-        "WARPS": warps or WARPS[spec.precision],
-        "MIN_BLOCKS": _MIN_BLOCKS[spec.precision, spec.energies]
-        * WARPS[spec.precision]
-        // (warps or WARPS[spec.precision]),
+        "CHUNK": chunk,
+        "WARPS": warps,
+        "MIN_BLOCKS": blocks_resident(spec, warps),
         "ENERGIES": int(spec.energies),
         "PRUNE": int(prune),
         "EXACT": int(exact),
@@ -50,9 +70,14 @@ def pair_program(spec: KernelSpec, prune: bool = False, warps: int | None = None
 
 
 def programs() -> Iterator[CudaProgram]:
-    """Every variant that a run can ask for."""
+    """Every variant that a run can ask for; the other launch shapes, which change two sizes only, of one of them."""
     rules, booleans = ("geometric", "lorentz-berthelot", "table"), (False, True)
     for rule, orthorhombic, energies in product(rules, booleans, booleans):
         for displacement, prune in product(("relative", "pairwise"), booleans):
             yield pair_program(KernelSpec("fast", rule, displacement, orthorhombic, energies), prune)
         yield pair_program(KernelSpec("reproducible", rule, "pairwise", orthorhombic, energies))
+    for warps, chunk in ((2, CHUNKS[0]), (4, CHUNKS[1])):
+        yield pair_program(KernelSpec("fast", "geometric", "relative", True, False), False, warps, chunk)
+        yield pair_program(
+            KernelSpec("reproducible", "geometric", "pairwise", True, False), False, warps, chunk
+        )

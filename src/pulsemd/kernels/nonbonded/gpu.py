@@ -11,7 +11,7 @@ import numpy as np
 from pulsemd.base.errors import UnstableError
 from pulsemd.device.cuda import CudaDevice
 from pulsemd.forcefield.nonbonded import LennardJonesTable
-from pulsemd.kernels.nonbonded.cuda_programs import WARPS, pair_program
+from pulsemd.kernels.nonbonded.cuda_programs import blocks_resident, pair_program, warps_for
 from pulsemd.kernels.nonbonded.parameters import AtomParameters, kernel_combination
 from pulsemd.kernels.nonbonded.settings import PairSettings, pair_constants
 from pulsemd.kernels.nonbonded.spec import FORCE_LIMIT, MINIMUM_DISTANCE2, KernelSpec, Precision
@@ -36,7 +36,7 @@ class GpuPairForces:
     exclusion_offset, exclusion_atoms : (n_atoms + 1,) int64, (k,) int32
         Excluded partners, symmetric.
     warps : int, optional
-        Warps of a block; even. Changes the launch shape only.
+        Warps of a block, else chosen by size. Changes the launch shape only.
 
     Notes
     -----
@@ -56,7 +56,7 @@ class GpuPairForces:
         exclusion_atoms: np.ndarray,
         warps: int | None = None,
     ) -> None:
-        self.device, self.precision, self.warps = device, precision, warps or WARPS[precision]
+        self.device, self.precision, self._wanted_warps = device, precision, warps
         self.constants = pair_constants(settings)
         rule = AtomParameters(table, self.constants, kernel_combination(table))
         self.combination, self.n_types = rule.combination, rule.n_types
@@ -101,6 +101,7 @@ class GpuPairForces:
             energies=False,
         )
         self._set_constants(box, r_list if r_inner is None else r_inner)
+        self._warps = self._wanted_warps or warps_for(counts.superclusters)
         self._launches.clear()
         return counts
 
@@ -140,14 +141,21 @@ class GpuPairForces:
 
     def _bind(self, forces: Any, energies: Any, prune: bool, blocks: int | None) -> Callable[[], None]:
         spec = replace(self.spec, energies=energies is not None)
-        kernel = self.device.kernel(pair_program(spec, prune, self.warps), "pair_forces")
+        kernel = self.device.kernel(pair_program(spec, prune, self._warps, self.pairs.chunk), "pair_forces")
         slots, pairs = self.slots, self.pairs.list
         return kernel.bind(
-            self.pairs.counts.entries if blocks is None else blocks, 32 * self.warps,
+            self._blocks(spec) if blocks is None else blocks, 32 * self._warps,
             slots.x, slots.parameters, self.pairs.super_center, pairs.entries, np.int32(len(pairs.entries)),
             pairs.groups, pairs.masks, pairs.outer, pairs.words, pairs.counters, self._constants, self._table,
             np.int32(self.n_types), forces, self._no_totals if energies is None else energies, self._error,
         )  # fmt: skip
+
+    def _blocks(self, spec: KernelSpec) -> int:
+        """One block for each entry; with energies only as many as run at once, for each adds to the same sums."""
+        entries = self.pairs.counts.entries
+        if not spec.energies:
+            return entries
+        return min(entries, self.device.n_multiprocessors * blocks_resident(spec, self._warps))
 
     def check(self) -> None:
         """Report a force that was out of range since the last check; waits for the device.

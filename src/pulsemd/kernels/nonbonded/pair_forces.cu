@@ -1,11 +1,12 @@
 // Forces of all listed pairs: superclusters of 64 i-slots against groups of four j-clusters.
 //
-// A block takes an entry (one supercluster, a range of groups). Its warps take a half (four slots) of every
-// j-cluster: lane = 8 * j + i, so one step of a warp is a tile of 8 i-slots x 4 j-slots. Forces on i stay in
-// registers for the whole entry, forces on j are summed over the eight i-lanes and added to memory.
+// A block takes an entry (one supercluster, up to CHUNK groups), whose atoms it first brings to shared memory. Its
+// warps take whole groups: lane = 8 * j + i, so one step of a warp is a tile of 8 i-slots x 4 j-slots, half a
+// j-cluster. Forces on i stay in registers for the whole entry, forces on j are summed over the eight i-lanes and
+// added to memory.
 //
-// Macros: WARPS (even), MIN_BLOCKS, ENERGIES, PRUNE, EXACT, RELATIVE, ORTHORHOMBIC, TABLE; 0 or 1 but for the
-// first two. EXACT: fixed-point sums, IEEE arithmetic as written. RELATIVE: positions become float relative to
+// Macros: WARPS, CHUNK, MIN_BLOCKS, ENERGIES, PRUNE, EXACT, RELATIVE, ORTHORHOMBIC, TABLE; 0 or 1 but for the
+// first three. EXACT: fixed-point sums, IEEE arithmetic as written. RELATIVE: positions become float relative to
 // the supercluster's centre once per atom; else the lattice difference of every pair is converted.
 // PRUNE: groups are read with the masks of the search, and those of the tiles still within the inner radius kept.
 #define DEVICE __device__ __forceinline__
@@ -38,15 +39,16 @@ typedef long long Sum;
 typedef float Sum;
 #endif
 
-constexpr int STAGED = 16;  // j-slots of one group that a warp handles
 constexpr int I_MORE = I_VALUES - 1 + TABLE, J_MORE = J_VALUES - 1 + TABLE;
+constexpr int I_STRIDE = 64, J_STRIDE = 32 * CHUNK;  // from an atom to the rest of its values
 constexpr int ENERGY_TERMS = 8;  // Lennard-Jones, Coulomb, and xx xy xz yy yz zz of the virial
 
-// What is kept of an atom beside its position and its first value.
-template <int N>
-struct alignas(N <= 1 ? 4 : N == 2 ? 8 : 16) More {
-  float value[N == 0 ? 1 : N];
+// What is kept of an atom beside its position and its first value; as wide as those, so that one address serves both.
+struct alignas(16) More {
+  float value[4];  // the last of a j-slot says where its cluster's forces are
 };
+static_assert(CHUNK <= 32 * WARPS, "too few threads to bring the masks of an entry");
+static_assert(I_MORE <= 4 && J_MORE <= 3, "more values of an atom than its place in shared memory holds");
 
 // An atom as the tiles read it: position (float relative to the centre, or bits of the lattice position) and the
 // first value.
@@ -95,14 +97,6 @@ DEVICE float where_inside(float value, float r2, float cutoff2, uint32 word, uin
   return result;
 }
 
-DEVICE Sum force_term(float value) {
-#if EXACT
-  return to_fixed_force(value);
-#else
-  return value;
-#endif
-}
-
 struct Energies {
   Sum term[ENERGY_TERMS];
 
@@ -128,49 +122,76 @@ typedef long long Total;
 typedef double Total;
 #endif
 
-// Adds the sums of all threads to totals[11]: the two energies and the nine elements of the symmetric virial.
-DEVICE void add_totals(Energies& sums, Total* totals, int lane) {
-  constexpr int elements[ENERGY_TERMS][2] = {{0, -1}, {1, -1}, {2, -1}, {3, 5}, {4, 8}, {6, -1}, {7, 9}, {10, -1}};
+// Adds the sums of a block to totals[11]: the two energies and the nine elements of the symmetric virial.
+DEVICE void add_totals(Energies& sums, Total* totals) {
+  constexpr int first[ENERGY_TERMS] = {0, 1, 2, 3, 4, 6, 7, 10}, twin[ENERGY_TERMS] = {-1, -1, -1, 5, 8, -1, 9, -1};
+  __shared__ Total of_warp[WARPS][ENERGY_TERMS];
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
 #pragma unroll
   for (int k = 0; k < ENERGY_TERMS; k++) {
     Total value = sums.term[k];
 #pragma unroll
     for (int step = 16; step > 0; step >>= 1) value += __shfl_xor_sync(ALL_LANES, value, step);
-    if (lane == 0) {
-      add_to(totals + elements[k][0], value);
-      if (elements[k][1] >= 0) add_to(totals + elements[k][1], value);
-    }
+    if (lane == 0) of_warp[warp][k] = value;
   }
+  __syncthreads();
+  if (threadIdx.x >= ENERGY_TERMS) return;
+  Total value = 0;
+  for (int w = 0; w < WARPS; w++) value += of_warp[w][threadIdx.x];
+  add_to(totals + first[threadIdx.x], value);
+  if (twin[threadIdx.x] >= 0) add_to(totals + twin[threadIdx.x], value);
 }
 
-// Swaps halves between lanes so that of 2n values summed over pairs of lanes each lane keeps n.
+// Of two values summed over two lanes each lane keeps one.
 DEVICE Sum fold(Sum keep, Sum give, int step) { return keep + __shfl_xor_sync(ALL_LANES, give, step); }
+
+// A shared pointer that stays in a register: neither compiler can derive the result of a shuffle again.
+DEVICE const float4* pinned(const float4* pointer, int lane) {
+  const uint32 address = __shfl_sync(ALL_LANES, uint32(__cvta_generic_to_shared(pointer)), lane);
+  return static_cast<const float4*>(__cvta_shared_to_generic(address));
+}
+
+DEVICE More as_more(const float4 v) { return {{v.x, v.y, v.z, v.w}}; }
+
+// The second atom of the pairs of a lane, and the force on it.
+struct Partner {
+  float4 atom;
+  More more;
+  Sum x, y, z;
+};
 
 extern "C" __global__ void __launch_bounds__(32 * WARPS, MIN_BLOCKS)
 pair_forces(const int4* __restrict__ x, const float2* __restrict__ parameters, const int4* __restrict__ centers,
             const int4* __restrict__ entries, const int entry_capacity, const int4* __restrict__ groups,
-            uint2* __restrict__ masks, const uint32* __restrict__ outer, const uint32* __restrict__ words,
+            uint4* __restrict__ masks, const uint2* __restrict__ outer, const uint32* __restrict__ words,
             const long long* __restrict__ counters, const float* __restrict__ constants,
             const float2* __restrict__ table, const int n_types, Sum* __restrict__ forces, Total* __restrict__ totals,
             int* __restrict__ error) {
-  __shared__ float4 i_atom[64];
-  __shared__ More<I_MORE> i_more[64];
-  __shared__ float4 j_atom[WARPS][STAGED];
-  __shared__ More<J_MORE> j_more[WARPS][STAGED];
-  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, half = warp & 1;
-  const int ti = lane & 7, tj = lane >> 3;
+  __shared__ float4 staged[2 * (64 + 32 * CHUNK)];  // in one array, for one address to serve several reads
+  float4 *const i_atom = staged, *const j_atom = staged + 128;
+  More* const i_more = reinterpret_cast<More*>(i_atom + I_STRIDE);
+  More* const j_more = reinterpret_cast<More*>(j_atom + J_STRIDE);
+  __shared__ uint4 group_mask[CHUNK];  // i-clusters that half 0 acts on, number of its words; the same of half 1
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, ti = lane & 7, tj = lane >> 3;
   const PairConstants k = {constants[0], constants[1], constants[2], constants[3],
                            constants[4], constants[5], constants[6], constants[7]};
   const LatticeScale scale = load_scale(constants + 8);
+  // Read before it is known whether entry number blockIdx.x is full: two waits become one.
+  int4 likely = entries[min(int(blockIdx.x), entry_capacity - 1)];
   const int n_full = int(counters[FULL_ENTRIES]), n_entries = n_full + int(counters[PARTIAL_ENTRIES]);
+  const float4* const my_i = pinned(i_atom + ti, lane);
+  // After the sum over i-lanes, lane 2 * d + h of a j has component d of the force on its slot in half h.
+  const uint32 my_force = __shfl_sync(ALL_LANES, 4 * (4 * (ti & 1) + tj) + (ti >> 1), lane);  // pinned too
   [[maybe_unused]] Energies energies;
 #pragma unroll
   for (int t = 0; t < ENERGY_TERMS; t++) energies.term[t] = 0;
   uint32 worst = 0;
 
   for (int e = blockIdx.x; e < n_entries; e += gridDim.x) {
-    const int4 entry = entries[e < n_full ? e : entry_capacity - 1 - (e - n_full)];
+    if (e != blockIdx.x) likely = entries[e];
+    const int4 entry = e < n_full ? likely : entries[entry_capacity - 1 - (e - n_full)];
     const int4 center = centers[entry.x];
+    const int n_groups = entry.z - entry.y;
     __syncthreads();
     for (int s = threadIdx.x; s < 64; s += 32 * WARPS) {
       const int4 xi = x[entry.x * 64 + s];
@@ -184,104 +205,122 @@ pair_forces(const int4* __restrict__ x, const float2* __restrict__ parameters, c
       i_more[s].value[I_VALUES - 1] = __int_as_float(__float_as_int(p.x) * n_types);
 #endif
     }
+#pragma unroll 4
+    for (int s = threadIdx.x; s < 32 * n_groups; s += 32 * WARPS) {
+      const int cluster = reinterpret_cast<const int*>(groups + entry.y)[s >> 3], slot = 8 * cluster + (s & 7);
+      const int4 xj = x[slot];
+      const float2 p = parameters[slot];
+      float kept[J_VALUES];
+      keep_of_j(__int_as_float(xj.w), p.x, p.y, k, kept);
+      j_atom[s] = place(xj, center, scale, kept[0]);
+#pragma unroll
+      for (int v = 1; v < J_VALUES; v++) j_more[s].value[v - 1] = kept[v];
+#if TABLE
+      j_more[s].value[J_VALUES - 1] = p.x;
+#endif
+      j_more[s].value[3] = __int_as_float(32 * cluster);
+    }
+    if (threadIdx.x < n_groups) {
+      uint4 listed = masks[entry.y + threadIdx.x];
+#if PRUNE
+      const uint2 all = outer[entry.y + threadIdx.x];
+      listed.x = all.x;
+      listed.z = all.y;
+#endif
+      group_mask[threadIdx.x] = listed;
+    }
     __syncthreads();
     Sum fx[8], fy[8], fz[8];
 #pragma unroll
     for (int c = 0; c < 8; c++) fx[c] = fy[c] = fz[c] = 0;
 
-    for (int g = entry.y + (warp >> 1); g < entry.z; g += WARPS / 2) {
-      const uint2 mask_word = masks[2 * g + half];
+    for (int g = warp; g < n_groups; g += WARPS) {
+      const uint4 listed = group_mask[g];
 #if PRUNE
-      const uint32 mask = __reduce_or_sync(ALL_LANES, outer[2 * g + half]);
-      uint32 inner = 0;
-#else
-      const uint32 mask = __reduce_or_sync(ALL_LANES, mask_word.x);  // the same in all lanes; now the compiler knows
+      uint32 inner[2] = {0, 0};
 #endif
-      if (mask == 0) continue;
-      const uint32 word = words[size_t(mask_word.y) * 32 + lane];
-      const int4 group = groups[g];
-      const int clusters[4] = {group.x, group.y, group.z, group.w};
-      if (lane < STAGED) {
-        const int slot = reinterpret_cast<const int*>(groups + g)[lane >> 2] * 8 + 4 * half + (lane & 3);
-        const int4 xj = x[slot];
-        const float2 p = parameters[slot];
-        float kept[J_VALUES];
-        keep_of_j(__int_as_float(xj.w), p.x, p.y, k, kept);
-        j_atom[warp][lane] = place(xj, center, scale, kept[0]);
+      uint32 word[2] = {ALL_LANES, ALL_LANES};
+      if (listed.y) word[0] = words[size_t(listed.y) * 32 + lane];
+      if (listed.w) word[1] = words[size_t(listed.w) * 32 + lane];
+      uint32 mine = lane < 16 ? (lane < 8 ? listed.x : listed.z) >> (lane & 7) : 0;  // this lane's bit of each mask
+      const float4* my_j = pinned(j_atom + 32 * g + tj, lane);
+#pragma unroll 1
+      for (int jm = 0; jm < 4; jm++, my_j += 8, mine >>= 8, word[0] >>= 8, word[1] >>= 8) {
+        // Bit 8 * h + c: half h acts on i-cluster c. By the vote the compiler knows that all lanes have the same.
+        const uint32 mask = __ballot_sync(ALL_LANES, mine & 1);
+        if (mask == 0) continue;
+        Partner partner[2];
 #pragma unroll
-        for (int v = 1; v < J_VALUES; v++) j_more[warp][lane].value[v - 1] = kept[v];
-#if TABLE
-        j_more[warp][lane].value[J_VALUES - 1] = p.x;
-#endif
-      }
-      __syncwarp();
+        for (int h = 0; h < 2; h++) {
+          partner[h].atom = my_j[4 * h];
+          partner[h].more = as_more(my_j[J_STRIDE + 4 * h]);
+          partner[h].x = partner[h].y = partner[h].z = 0;
+        }
 #pragma unroll
-      for (int jm = 0; jm < 4; jm++) {
-        if (mask & (0xffu << (8 * jm))) {
-          const float4 xj = j_atom[warp][4 * jm + tj];
-          const More<J_MORE> more_j = j_more[warp][4 * jm + tj];
-          float j[J_VALUES];
-          j[0] = xj.w;
+        for (int c = 0; c < 8; c++) {
+          const uint32 bit = 1u << c;
+          if (mask & (0x101u << c)) {
+            const float4 xi = my_i[8 * c];
+            const More more_i = as_more(my_i[I_STRIDE + 8 * c]);
+            float i[I_VALUES];
+            i[0] = xi.w;
 #pragma unroll
-          for (int v = 1; v < J_VALUES; v++) j[v] = more_j.value[v - 1];
-          Sum gx = 0, gy = 0, gz = 0;
+            for (int v = 1; v < I_VALUES; v++) i[v] = more_i.value[v - 1];
 #pragma unroll
-          for (int c = 0; c < 8; c++) {
-            const uint32 bit = 1u << (8 * jm + c);
-            if (mask & bit) {
-              const float4 xi = i_atom[8 * c + ti];
-              const More<I_MORE> more_i = i_more[8 * c + ti];
-              float i[I_VALUES];
-              i[0] = xi.w;
+            for (int h = 0; h < 2; h++) {
+              if (mask & (bit << (8 * h))) {
+                Partner& b = partner[h];
+                float j[J_VALUES];
+                j[0] = b.atom.w;
 #pragma unroll
-              for (int v = 1; v < I_VALUES; v++) i[v] = more_i.value[v - 1];
-              const float3 d = displacement(xi, xj, scale);
-              const float r2 = square(d);
+                for (int v = 1; v < J_VALUES; v++) j[v] = b.more.value[v - 1];
+                const float3 d = displacement(xi, b.atom, scale);
+                const float r2 = square(d);
 #if PRUNE
-              if (__any_sync(ALL_LANES, (r2 < k.inner2) & ((word & bit) != 0))) inner |= bit;
+                if (__any_sync(ALL_LANES, (r2 < k.inner2) & ((word[h] & bit) != 0))) inner[h] |= bit << (8 * jm);
 #endif
 #if TABLE
-              const float2 pair = __ldg(table + (__float_as_int(more_i.value[I_VALUES - 1]) +
-                                                 __float_as_int(more_j.value[J_VALUES - 1])));
+                const float2 pair = __ldg(table + (__float_as_int(more_i.value[I_VALUES - 1]) +
+                                                   __float_as_int(b.more.value[J_VALUES - 1])));
 #else
-              const float2 pair = make_float2(0.0f, 0.0f);
+                const float2 pair = make_float2(0.0f, 0.0f);
 #endif
-              PairTerms terms = pair_terms(fmaxf(r2, k.minimum2), i, j, pair.x, pair.y, k);
-              terms.force = where_inside(terms.force, r2, k.cutoff2, word, bit);
+                PairTerms terms = pair_terms(fmaxf(r2, k.minimum2), i, j, pair.x, pair.y, k);
+                terms.force = where_inside(terms.force, r2, k.cutoff2, word[h], bit);
 #if EXACT
-              worst = max(worst, __float_as_uint(terms.force * terms.force * r2) & 0x7fffffffu);  // as bits NaN is the largest
+                worst = max(worst, __float_as_uint(terms.force * terms.force * r2) & 0x7fffffffu);
 #endif
 #if ENERGIES
-              terms.lj = where_inside(terms.lj, r2, k.cutoff2, word, bit);
-              terms.coulomb = where_inside(terms.coulomb, r2, k.cutoff2, word, bit);
-              energies.add(terms, d);
+                terms.lj = where_inside(terms.lj, r2, k.cutoff2, word[h], bit);
+                terms.coulomb = where_inside(terms.coulomb, r2, k.cutoff2, word[h], bit);
+                energies.add(terms, d);
 #endif
 #if EXACT
-              const Sum sx = force_term(terms.force * d.x), sy = force_term(terms.force * d.y),
-                        sz = force_term(terms.force * d.z);
-              gx -= sx, gy -= sy, gz -= sz;
-              fx[c] += sx, fy[c] += sy, fz[c] += sz;
+                const Sum sx = to_fixed_force(terms.force * d.x), sy = to_fixed_force(terms.force * d.y),
+                          sz = to_fixed_force(terms.force * d.z);
+                b.x -= sx, b.y -= sy, b.z -= sz;
+                fx[c] += sx, fy[c] += sy, fz[c] += sz;
 #else
-              gx -= terms.force * d.x, gy -= terms.force * d.y, gz -= terms.force * d.z;
-              fx[c] += terms.force * d.x, fy[c] += terms.force * d.y, fz[c] += terms.force * d.z;
+                b.x -= terms.force * d.x, b.y -= terms.force * d.y, b.z -= terms.force * d.z;
+                fx[c] += terms.force * d.x, fy[c] += terms.force * d.y, fz[c] += terms.force * d.z;
 #endif
+              }
             }
           }
-          // Sum over the eight i-lanes of each j: lane 0 ends with x, 1 with y, 2 with z.
-          Sum a = (ti & 1) ? gx : gy, s = (ti & 1) ? gy : gx;
-          s = fold(s, a, 1);
-          gz = fold(gz, gz, 1);
-          a = (ti & 2) ? s : gz;
-          s = (ti & 2) ? gz : s;
-          s = fold(s, a, 2);
-          s = fold(s, s, 4);
-          if (ti < 3) add_to(forces + 4 * (clusters[jm] * 8 + 4 * half + tj) + ti, s);
         }
+        // Sum over the eight i-lanes: odd lanes take half 1, then x and y part, then z from both.
+        const bool odd = ti & 1, second = ti & 2, third = ti & 4;
+        const Sum sx = fold(odd ? partner[1].x : partner[0].x, odd ? partner[0].x : partner[1].x, 1);
+        const Sum sy = fold(odd ? partner[1].y : partner[0].y, odd ? partner[0].y : partner[1].y, 1);
+        Sum sz = fold(odd ? partner[1].z : partner[0].z, odd ? partner[0].z : partner[1].z, 1);
+        const Sum sxy = fold(second ? sy : sx, second ? sx : sy, 2);
+        sz = fold(sz, sz, 2);
+        const Sum sum = fold(third ? sz : sxy, third ? sxy : sz, 4);
+        add_where(ti < 6, forces + size_t(__float_as_uint(my_j[J_STRIDE].w) + my_force), sum);
       }
 #if PRUNE
-      if (lane == 0) masks[2 * g + half].x = inner;
+      if (lane == 0) masks[entry.y + g] = make_uint4(inner[0], listed.y, inner[1], listed.w);
 #endif
-      __syncwarp();
     }
 
     // Sum over the four j-lanes of each i: the lane's bits 3 and 4 say which of the clusters it ends with.
@@ -305,7 +344,7 @@ pair_forces(const int4* __restrict__ x, const float2* __restrict__ parameters, c
     }
   }
 #if ENERGIES
-  add_totals(energies, totals, lane);
+  add_totals(energies, totals);
 #endif
   if (__any_sync(ALL_LANES, worst >= __float_as_uint(k.limit2)) && lane == 0) *error = 1;
 }

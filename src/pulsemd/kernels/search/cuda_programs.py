@@ -12,8 +12,15 @@ _PACKAGE = "pulsemd.kernels.search"
 LIST_THREADS = 256
 """Threads of a block of ``list_clusters``."""
 
-CHUNKS = (4, 8, 16)
-"""Groups of a full entry: small systems take short entries, so that every multiprocessor gets some."""
+CHUNKS = (8, 24)
+"""Groups of a full entry: few give a small system enough blocks, many need fewer sums over the i-clusters."""
+
+_MANY_SUPERCLUSTERS = 6000
+
+
+def chunk_for(n_superclusters: int) -> int:
+    """The measured choice of `CHUNKS` for a number of superclusters."""
+    return CHUNKS[n_superclusters >= _MANY_SUPERCLUSTERS]
 
 
 def search_program(file: str, **defines: int | str) -> CudaProgram:

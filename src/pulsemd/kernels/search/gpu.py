@@ -13,9 +13,9 @@ import numpy as np
 from pulsemd.base.errors import DomainError
 from pulsemd.device.cuda import CudaDevice
 from pulsemd.kernels.search.cuda_programs import (
-    CHUNKS,
     LIST_THREADS,
     arrange_program,
+    chunk_for,
     list_program,
     search_program,
 )
@@ -28,8 +28,6 @@ _GROWTH = 1.15
 _ROUNDING = 1.0 + 1e-6
 _MAX_COLUMNS = 2**15
 _MAX_BINS = 2**30
-_ENTRIES_WANTED = 6000
-"""A list shorter than this times the chunk takes shorter entries."""
 
 COUNTERS = (
     "superclusters",
@@ -126,6 +124,8 @@ class GpuSearch:
     list : ClusterList
     counts : ListCounts
         Of the last search.
+    chunk : int
+        Groups of a full entry.
     """
 
     def __init__(
@@ -259,12 +259,12 @@ class GpuSearch:
             device.empty(self.n_atoms, np.int32),
             device.empty((capacity, 2), np.float32),
         )
+        self.chunk = chunk_for(self._max_super)
         groups = 48 * self._max_super
         self._make_list(self._entries_for(groups), groups, 2 * groups if self.exact else 40 * self._max_super)
 
     def _entries_for(self, groups: int) -> int:
-        self._chunk = next((c for c in CHUNKS if groups <= _ENTRIES_WANTED * c), CHUNKS[-1])
-        return groups // self._chunk + self._max_super + 1
+        return groups // self.chunk + self._max_super + 1
 
     def _make_list(self, entries: int, groups: int, words: int) -> None:
         device = self.device
@@ -317,9 +317,7 @@ class GpuSearch:
 
     def _list_pairs(self) -> None:
         slots, pairs = self.slots, self.list
-        kernel = self.device.kernel(
-            list_program(self._chunk, self.exact, self._orthorhombic), "list_clusters"
-        )
+        kernel = self.device.kernel(list_program(self.chunk, self.exact, self._orthorhombic), "list_clusters")
         kernel(
             self._max_super, LIST_THREADS, self._grid, self._settings, self.scale, self._bin_start,
             self._column_start, slots.x, slots.gid, slots.slot_of_gid, self._cluster_center, self._cluster_half,
