@@ -41,13 +41,13 @@ NEVER = 2**62
 def run_rank(transport: Transport, request: RunRequest) -> int:
     """Read, distribute, run, report; the target every rank is started with. The result is the exit code."""
     begin = monotonic()
+    system, request = read_input(transport, request)
+    if request.out is None:
+        _single_point(transport, system, request)
+        return 0
+    stop_at = None if request.max_hours is None else begin + 3600.0 * request.max_hours
+    limits = Limits(request.checkpoint_minutes, stop_at)
     with StopRequest() as stop:
-        system, request = read_input(transport, request)
-        if request.out is None:
-            _single_point(transport, system, request)
-            return 0
-        stop_at = None if request.max_hours is None else begin + 3600.0 * request.max_hours
-        limits = Limits(request.checkpoint_minutes, stop_at)
         return _run(transport, system, request, request.out, limits, stop)
 
 

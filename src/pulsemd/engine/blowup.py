@@ -18,6 +18,9 @@ from pulsemd.topology.terms import Terms
 Int32 = NDArray[np.int32]
 Float64 = NDArray[np.float64]
 
+FIXED_POINT_RANGE = 2.0**29
+"""Forces beyond a quarter of the range of reproducible mode, kJ/mol/nm, may have wrapped around."""
+
 N_PARTNERS = 3
 """Neighbours named for each kind of pair force."""
 
@@ -33,6 +36,7 @@ class Failure:
         The atom.
     reason : str
         What it does, as the end of a sentence.
+    speed : float, nm/ps, at the end of the step; not a number where it is not known
     force : (3,) float64, kJ/mol/nm, or None
         Sum of the forces on it.
     gids, x : (m,) int32 and (m, 3) int32
@@ -42,9 +46,15 @@ class Failure:
     step: int
     gid: int
     reason: str
+    speed: float
     force: Float64 | None
     gids: Int32
     x: Int32
+
+    @property
+    def urgency(self) -> tuple[int, float]:
+        """Sort key: what happened first, and at one step the fastest atom."""
+        return self.step, -float(np.nan_to_num(self.speed, nan=np.inf))
 
 
 def describe_failure(system: System, failure: Failure, searched: Int32) -> tuple[str, list[str]]:
@@ -63,8 +73,12 @@ def describe_failure(system: System, failure: Failure, searched: Int32) -> tuple
         "or lower dt"
     )
     lines = []
+    if np.isfinite(failure.speed):
+        lines.append(f"velocity of it: {failure.speed:.4g} nm/ps")
     if failure.force is not None:
-        lines.append(f"force on it: {_vector(failure.force)} kJ/mol/nm")
+        beyond = np.abs(failure.force).max() >= FIXED_POINT_RANGE
+        size = "beyond the range of fixed-point numbers" if beyond else f"{_vector(failure.force)} kJ/mol/nm"
+        lines.append(f"force on it: {size}")
     terms = sorted(force_terms(system, failure.gid, x), key=lambda term: -term[0])
     lines += [f"{text}: {size:.4g} kJ/mol/nm" for size, text in terms[:6] if size > 0]
     return message, lines

@@ -199,7 +199,9 @@ class GpuRank:
 
     @staticmethod
     def _new_failure(step: int, gid: int, reason: str) -> Failure:
-        return Failure(step, gid, reason, None, np.zeros(0, np.int32), np.zeros((0, 3), np.int32))
+        return Failure(
+            step, gid, reason, float("nan"), None, np.zeros(0, np.int32), np.zeros((0, 3), np.int32)
+        )
 
     def _strongest(self) -> int:
         """Global id of the atom with the largest force; one that is not finite counts as largest."""

@@ -12,7 +12,7 @@ from pulsemd.base.errors import DomainError
 from pulsemd.base.units import BOLTZMANN
 from pulsemd.domain.atoms import LocalAtoms, UpdateGroups, select_owned
 from pulsemd.domain.grid import choose_grid
-from pulsemd.domain.lattice import LATTICE
+from pulsemd.domain.lattice import LATTICE, widths
 from pulsemd.domain.migrate import migrate
 from pulsemd.domain.plan import LocalDomain, build_halo
 from pulsemd.engine.blowup import Failure
@@ -331,9 +331,8 @@ class Rank:
             ENERGY_SCALE if self.reproducible else 0.0,
         )
         if bad >= 0:
-            self._note(
-                bad, "would move more than a quarter of the box, or its force or velocity is not finite"
-            )
+            reason = "would move more than a quarter of the box, or its force or velocity is not finite"
+            self._note(self._fastest(bad), reason)
 
     def _sum_kinetic(self) -> Kinetic:
         n = self.domain.n_owned
@@ -365,12 +364,29 @@ class Rank:
         f = self.f[: self.domain.n_owned].astype(np.float64)
         return int(np.argmax(np.nan_to_num((f * f).sum(1), nan=np.inf)))
 
+    def _fastest(self, bad: int) -> int:
+        """Owned row with the largest velocity if that is out of bounds, else `bad`.
+
+        One wild atom makes others move too far in the same step, by the removal of the centre of mass' motion.
+        """
+        speed = np.nan_to_num(self._speed(), nan=np.inf)
+        row = int(np.argmax(speed))
+        too_far = 0.25 * float(widths(self.system.box).min()) / self.system.settings.dt
+        return row if speed[row] > too_far else bad
+
+    def _speed(self) -> NDArray[np.float64]:
+        v = self.velocities.astype(np.float64)
+        speed: NDArray[np.float64] = np.sqrt((v * v).sum(1))
+        return speed
+
     def _note(self, row: int, reason: str) -> None:
         if self._failure is None:
             n, domain = self.domain.n_local, self.domain
-            force = self.f[row].astype(np.float64) * self._f_scale
+            force, speed = self.f[row].astype(np.float64) * self._f_scale, float(self._speed()[row])
             x = self.x[:n].copy()
-            self._failure = Failure(self.flags.step, int(domain.gid[row]), reason, force, domain.gid, x)
+            self._failure = Failure(
+                self.flags.step, int(domain.gid[row]), reason, speed, force, domain.gid, x
+            )
 
     def evaluate(self, step: int, timer: PhaseTimer) -> None:
         """Energies of the current positions without moving: a whole step that is then taken back."""

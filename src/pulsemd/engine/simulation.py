@@ -165,14 +165,17 @@ class Simulation:
 
     def _require_stable(self) -> None:
         """Raise the same UnstableError on every rank if one of them failed; collective."""
-        failures = [f for f in self.transport.allgather(self.rank.failure()) if f is not None]
-        if not failures:
+        failures = enumerate(self.transport.allgather(self.rank.failure()))
+        found = [(failure, rank) for rank, failure in failures if failure is not None]
+        if not found:
             return
-        failure = min(failures, key=lambda f: f.step)
+        failure, rank = min(found, key=lambda f: f[0].urgency)
         frame = self.gather_searched()
         told: tuple[str, list[str]] | None = None
         if frame is not None:
             message, lines = describe_failure(self.system, failure, frame.x)
+            if self.transport.size > 1:
+                message = f"rank {rank}, {message}"
             if self._crashed is not None:
                 lines.append(self._crashed(frame))
             told = message, lines

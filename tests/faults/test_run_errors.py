@@ -1,0 +1,246 @@
+"""What a run says, and with which exit code, when its input, its disk or its physics fail."""
+
+from __future__ import annotations
+
+import re
+import resource
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from run_files import move_molecule, write_input
+
+from pulsemd.cli.main import main
+from pulsemd.io.checkpoint import read_checkpoint
+from pulsemd.io.gromacs.gro import read_gro
+from pulsemd.io.trajectory import read_dcd
+
+
+def attempt(tmp_path, capsys, words, *more, command="run"):
+    """Exit code and standard error of a run in this process."""
+    out = ["-o", str(tmp_path / "out")] if command == "run" else []
+    code = main([command, *words, *out, "--device", "cpu", *map(str, more)])
+    return code, capsys.readouterr().err
+
+
+@pytest.fixture
+def water(tmp_path):
+    return write_input(tmp_path, nstenergy=10, nstcalcenergy=10, nstxout_compressed=5)
+
+
+@pytest.mark.parametrize("precision", ["fast", "reproducible"])
+def test_overlapping_waters_name_the_atom_its_forces_and_leave_a_frame(tmp_path, capsys, precision):
+    words = write_input(tmp_path, edit=lambda lines: move_molecule(lines, 100, 0, 0.02))
+    code, said = attempt(tmp_path, capsys, words, "--steps", 60, "--precision", precision)
+    assert code == 6
+    assert re.search(
+        r"error: step 0: SOL 1(01)? \w+ \(atom (1|2|3|301|302|303)\) would move more than a quarter", said
+    )
+    assert re.search(r"coulomb with SOL 1(01)? OW \(atom (1|301)\) at 0\.", said)
+    frame = read_gro(tmp_path / "out" / "crash.gro")
+    assert len(frame.positions) == 3000
+    assert np.isfinite(frame.positions).all()
+
+
+def test_overlapping_waters_stop_three_ranks_together_with_the_first_cause(pulsemd):
+    words = write_input(pulsemd.folder, edit=lambda lines: move_molecule(lines, 100, 0, 0.0))
+    done = pulsemd("run", *words, "-o", "out", "--steps", 60, "--ranks", 3, "--device", "cpu")
+    assert done.returncode == 6, done.stderr
+    assert done.stderr.count("error:") == 1
+    assert re.search(r"error: rank \d, step 0: SOL 1(01)? ", done.stderr)
+    assert "Traceback" not in done.stderr
+    assert (pulsemd.folder / "out" / "crash.gro").exists()
+
+
+def test_overlapping_waters_in_a_single_point_are_an_error_too(tmp_path, capsys):
+    words = write_input(tmp_path, edit=lambda lines: move_molecule(lines, 100, 0, 0.0))
+    code, said = attempt(tmp_path, capsys, words, command="energy")
+    assert code == 6
+    assert "atoms overlap" in said or "not finite" in said
+
+
+def test_velocity_of_5e5_on_one_atom_names_it(tmp_path):
+    from pulsemd.base.errors import UnstableError
+    from pulsemd.engine.options import RunOptions
+    from pulsemd.engine.simulation import Simulation
+    from pulsemd.engine.system import prepare_system
+    from pulsemd.halo import open_transport
+    from pulsemd.io.gromacs.system import read_system
+
+    words = write_input(tmp_path)
+    topology, table, configuration, settings = read_system(words[1], words[5], words[3])
+    system = prepare_system(
+        topology, table, settings, configuration.positions, configuration.velocities, configuration.box
+    )
+    system.v[3:6] = 5e5
+    crashed = []
+    with open_transport("loopback") as transport:
+        simulation = Simulation(transport, system, RunOptions(), [], lambda frame: str(crashed.append(frame)))
+        with pytest.raises(
+            UnstableError, match=r"step 0: SOL 2 \w+ \(atom [456]\) would move more than a quarter"
+        ):
+            simulation.run(50)
+    assert (crashed[0].x == system.x).all()
+
+
+def test_temperature_beyond_reason_is_refused_as_input(tmp_path, capsys):
+    code, said = attempt(tmp_path, capsys, write_input(tmp_path, gen_temp=1e15))
+    assert code == 3
+    assert "(atom 1)" in said
+
+
+def test_position_that_is_no_number_is_refused_with_its_line(tmp_path, capsys):
+    def edit(lines):
+        lines[12] = lines[12][:20] + "     nan" + lines[12][28:]
+
+    code, said = attempt(tmp_path, capsys, write_input(tmp_path, edit=edit))
+    assert code == 3
+    assert "run.gro:13: SOL 4 HW1 (atom 11)" in said
+
+
+def test_molecule_50_boxes_away_is_wrapped_with_a_note(tmp_path, capsys):
+    box = float(read_gro(write_input(tmp_path)[1]).box[0, 0])
+    words = write_input(tmp_path, edit=lambda lines: move_molecule(lines, 0, 0, 50 * round(box, 5)))
+    code, said = attempt(tmp_path, capsys, words, "--steps", 20)
+    assert code == 0
+    assert "note: 3 atom(s) more than 10 box lengths away, SOL 1 OW (atom 1) the first" in said
+
+
+def test_cutoff_above_half_the_width_is_refused(tmp_path, capsys):
+    code, said = attempt(tmp_path, capsys, write_input(tmp_path, rcoulomb=1.9, rvdw=1.9))
+    assert code == 4
+    assert "half" in said
+
+
+def test_results_that_exist_are_not_overwritten(tmp_path, capsys, water):
+    assert attempt(tmp_path, capsys, water, "--steps", 10)[0] == 0
+    before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    code, said = attempt(tmp_path, capsys, water, "--steps", 20)
+    assert code == 3
+    assert "exists already and is not overwritten" in said
+    assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
+
+
+def test_folder_that_cannot_be_made_is_an_error_before_the_run(tmp_path, capsys, water):
+    (tmp_path / "file").write_text("")
+    assert main(["run", *water, "-o", str(tmp_path / "file" / "out"), "--device", "cpu"]) == 3
+    assert "cannot be made" in capsys.readouterr().err
+
+
+def test_folder_that_is_read_only_is_an_error_before_the_run(tmp_path, capsys, water, monkeypatch):
+    monkeypatch.setattr("os.access", lambda path, mode: False)  # root may write anywhere
+    code, said = attempt(tmp_path, capsys, water)
+    assert code == 4
+    assert "cannot be written to" in said
+
+
+def test_full_disk_ends_the_run_with_whole_frames(tmp_path, water):
+    limit = 600_000
+    words = ["run", *water, "-o", "out", "--steps", "400", "--device", "cpu"]
+    limits = f"r.setrlimit(r.RLIMIT_FSIZE, ({limit},) * 2)"
+    code = (
+        f"import resource as r, sys; from pulsemd.cli.main import main; {limits}; sys.exit(main({words!r}))"
+    )
+    main(["energy", *water, "--device", "cpu"])  # compiles what is not in the cache
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=250
+    )
+    assert done.returncode == 4, done.stderr
+    assert "error: out/trajectory.dcd: cannot be written: File too large" in done.stderr
+    assert "Traceback" not in done.stderr
+    trajectory = read_dcd(tmp_path / "out" / "trajectory.dcd")
+    assert len(trajectory.steps) == (limit - 276) // (12 * 3000 + 80)
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != limit
+
+
+def damaged(tmp_path, capsys, water):
+    """A run with two checkpoints, the newer one cut off."""
+    assert attempt(tmp_path, capsys, water, "--steps", 27)[0] == 0
+    path = tmp_path / "out" / "checkpoint.pmd"
+    path.write_bytes(path.read_bytes()[:-1000])
+    return path
+
+
+def test_truncated_checkpoint_is_refused_and_names_the_one_before(tmp_path, capsys, water):
+    path = damaged(tmp_path, capsys, water)
+    code, said = attempt(tmp_path, capsys, water, "--steps", 40, "--restart", path)
+    assert code == 3
+    assert "damaged or cut off" in said
+    assert "the one before it is whole, of step 0: --restart" in said
+    code, said = attempt(
+        tmp_path, capsys, water, "--steps", 40, "--restart", path.with_name("checkpoint.prev.pmd")
+    )
+    assert code == 0, said
+    assert "takes the place of" in said
+    assert read_checkpoint(path).step == 40
+
+
+def test_changed_byte_of_a_checkpoint_is_noticed(tmp_path, capsys, water):
+    path = damaged(tmp_path, capsys, water)
+    content = bytearray(path.with_name("checkpoint.prev.pmd").read_bytes())
+    content[len(content) // 2] ^= 1
+    path.with_name("checkpoint.prev.pmd").write_bytes(content)
+    code, said = attempt(tmp_path, capsys, water, "--restart", path)
+    assert code == 3
+    assert "checkpoint.prev.pmd is no help" in said
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"dt": 0.001}, "dt is 0.002 there and 0.001 now"),
+        ({"ref_t": 310}, "ref_t is 300.0 there and 310.0 now"),
+    ],
+)
+def test_restart_with_another_setting_is_refused_by_name(tmp_path, capsys, water, change, what):
+    assert attempt(tmp_path, capsys, water, "--steps", 10)[0] == 0
+    code, said = attempt(tmp_path, capsys, write_input(tmp_path, **change), "--restart", tmp_path / "out")
+    assert code == 3
+    assert what in said
+
+
+def test_restart_with_another_precision_or_nothing_to_do_is_refused(tmp_path, capsys, water):
+    assert attempt(tmp_path, capsys, water, "--steps", 10)[0] == 0
+    again = ["--restart", tmp_path / "out", "--steps", 10]
+    code, said = attempt(tmp_path, capsys, water, *again, "--precision", "reproducible")
+    assert code == 3
+    assert "give --precision fast" in said
+    code, said = attempt(tmp_path, capsys, water, *again)
+    assert code == 2
+    assert "has come to step 10 of 10 already" in said
+
+
+def test_restart_repairs_half_records_and_refuses_missing_frames(tmp_path, capsys, water):
+    assert attempt(tmp_path, capsys, water, "--steps", 27)[0] == 0
+    out = tmp_path / "out"
+    for name in ("energies.csv", "trajectory.dcd"):
+        with open(out / name, "ab") as handle:
+            handle.write(b"27,0.05")
+    assert attempt(tmp_path, capsys, water, "--steps", 40, "--restart", out)[0] == 0
+    assert read_dcd(out / "trajectory.dcd").steps.tolist() == list(range(0, 41, 5))
+    steps = [int(line.split(",")[0]) for line in (out / "energies.csv").read_text().split("\n")[1:-1]]
+    assert steps == [0, 10, 20, 30, 40]
+    content = (out / "trajectory.dcd").read_bytes()
+    (out / "trajectory.dcd").write_bytes(content[: len(content) // 2])
+    code, said = attempt(tmp_path, capsys, water, "--steps", 50, "--restart", out)
+    assert code == 3
+    assert "frames up to the checkpoint's step 40 are missing" in said
+
+
+@pytest.mark.parametrize(
+    ("settings", "what"),
+    [
+        ({"pbc": "no"}, "pbc"),
+        ({"pbc": "xy", "nwall": 2}, "pbc"),
+        ({"nwall": 2}, "nwall"),
+        ({"pull": "yes"}, "pull"),
+        ({"free_energy": "yes"}, "free-energy"),
+        ({"freezegrps": "SOL", "freezedim": "Y Y Y"}, "freezegrps"),
+    ],
+)
+def test_feature_that_is_not_supported_is_refused_by_name_and_line(tmp_path, capsys, settings, what):
+    code, said = attempt(tmp_path, capsys, write_input(tmp_path, **settings))
+    assert code == 3
+    assert f"{what} = " in said
+    assert "run.mdp:" in said

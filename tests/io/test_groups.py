@@ -1,0 +1,71 @@
+"""Groups of atoms: index files, default groups, output and coupling of groups."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from run_files import write_input
+
+from pulsemd.base.errors import InputError
+from pulsemd.cli.main import main
+from pulsemd.io.gromacs.groups import Groups, default_groups, read_index
+from pulsemd.io.gromacs.system import read_system
+from pulsemd.io.trajectory import read_dcd
+
+
+@pytest.fixture
+def topology(tmp_path):
+    words = write_input(tmp_path)
+    return read_system(words[1], words[5], words[3])[0]
+
+
+def test_default_groups_of_water_are_those_of_gmx(topology):
+    groups = default_groups(topology)
+    assert {name: len(gids) for name, gids in groups.items()} == {"System": 3000, "Water": 3000, "SOL": 3000}
+
+
+def test_index_file_gives_groups_and_refuses_bad_atoms(tmp_path, topology):
+    path = tmp_path / "index.ndx"
+    path.write_text("[ oxygens ]\n1 4\n7\n[ Water ]\n 1 2 3 ; comment\n")
+    groups = Groups(topology, path)
+    assert groups.find("oxygens", "x").tolist() == [0, 3, 6]
+    assert groups.find("water", "x").tolist() == [0, 1, 2]
+    assert groups.union(("oxygens", "Water"), "x").tolist() == [0, 1, 2, 3, 6]
+    assert groups.union(("System", "oxygens"), "x") is None
+    with pytest.raises(InputError, match="there is no group oxigens; there are oxygens, Water, System"):
+        groups.find("oxigens", "compressed-x-grps")
+    path.write_text("[ a ]\n1\n3001\n")
+    with pytest.raises(InputError, match=r"index.ndx:3: '3001' is no atom 1 to 3000"):
+        read_index(path, 3000)
+
+
+def test_thermostat_groups_must_hold_every_atom_once(tmp_path, topology):
+    path = tmp_path / "index.ndx"
+    path.write_text("[ a ]\n1 2 3\n[ b ]\n" + " ".join(map(str, range(4, 3001))) + "\n")
+    groups = Groups(topology, path)
+    assert "coupled as one group" in groups.check_coupling(("a", "b"))
+    assert groups.check_coupling(("System",)) == ""
+    with pytest.raises(InputError, match=r"SOL 2 OW \(atom 4\) is in 0 of the groups a"):
+        groups.check_coupling(("a",))
+
+
+def test_run_writes_only_the_groups_asked_for(tmp_path, capsys):
+    path = tmp_path / "index.ndx"
+    path.write_text("[ first ]\n1 2 3\n[ rest ]\n" + " ".join(map(str, range(4, 3001))) + "\n")
+    settings = {"compressed_x_grps": "first", "tc_grps": "first rest", "tau_t": "0.5 0.5", "ref_t": "300 300"}
+    words = write_input(tmp_path, nstxout_compressed=5, **settings)
+    out = tmp_path / "out"
+    assert main(["run", *words, "-n", str(path), "-o", str(out), "--steps", "10", "--device", "cpu"]) == 0
+    assert "tc-grps first, rest: tau-t and ref-t are equal" in capsys.readouterr().err
+    trajectory = read_dcd(out / "trajectory.dcd")
+    assert trajectory.positions.shape == (3, 3, 3)
+    assert (
+        np.abs(np.linalg.norm(trajectory.positions[:, 0] - trajectory.positions[:, 1], axis=1) - 0.1).max()
+        < 1e-4
+    )
+
+
+def test_groups_with_unequal_temperatures_are_refused(tmp_path, capsys):
+    words = write_input(tmp_path, tc_grps="System SOL", tau_t="0.5 0.5", ref_t="300 310")
+    assert main(["run", *words, "-o", str(tmp_path / "out")]) == 3
+    assert "the same value for every group" in capsys.readouterr().err

@@ -1,0 +1,133 @@
+"""Restart: a run in pieces, on any number of ranks, is the run in one piece."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from run_files import write_input
+
+from pulsemd.cli.main import main
+
+COMMON = ["--precision", "reproducible", "--device", "cpu"]
+
+
+def run(folder, words, out, steps, *more):
+    """Run in this process on one rank; the summary."""
+    assert (
+        main(["run", *words, "-o", str(folder / out), "--steps", str(steps), *COMMON, *map(str, more)]) == 0
+    )
+    return json.loads((folder / out / "summary.json").read_text())
+
+
+def same_results(a, b):
+    for name in ("energies.csv", "trajectory.dcd", "final.gro", "checkpoint.pmd"):
+        assert (a / name).read_bytes() == (b / name).read_bytes(), name
+
+
+def test_restart_in_the_middle_of_a_list_lifetime_gives_the_same_hash_and_files(tmp_path):
+    words = write_input(tmp_path, nstenergy=10, nstcalcenergy=10, nstxout_compressed=4)
+    whole = run(tmp_path, words, "whole", 70)
+    for split in (7, 20, 41):
+        out = f"at{split}"
+        run(tmp_path, words, out, split)
+        again = run(tmp_path, words, out, 70, "--restart", tmp_path / out)
+        assert again["trajectory_hash"] == whole["trajectory_hash"], split
+        assert again["steps"] == 70 - split
+        same_results(tmp_path / "whole", tmp_path / out)
+
+
+def test_restart_on_other_ranks_and_in_another_folder_gives_the_same_hash(pulsemd):
+    files = write_input(pulsemd.folder, nstxout_compressed=5)
+    whole = run(pulsemd.folder, files, "whole", 60)
+    words = ["run", *files, *COMMON]
+    pulsemd.summary(*words, "-o", "a", "--steps", 33, "--ranks", 3)
+    again = pulsemd.summary(*words, "-o", "a", "--steps", 60, "--ranks", 2, "--restart", "a/checkpoint.pmd")
+    assert again["ranks"] == 2
+    assert again["trajectory_hash"] == whole["trajectory_hash"]
+    same_results(pulsemd.folder / "whole", pulsemd.folder / "a")
+    previous = pulsemd.folder / "a" / "checkpoint.prev.pmd"
+    other = run(pulsemd.folder, files, "b", 60, "--restart", previous)
+    assert other["trajectory_hash"] == whole["trajectory_hash"]
+
+
+def test_restart_in_fast_mode_stays_close(tmp_path):
+    from pulsemd.io.energies import read_energies
+
+    words = write_input(tmp_path, nstenergy=5, nstcalcenergy=5)
+    fast = ["--precision", "fast"]
+    run(tmp_path, words, "whole", 30, *fast)
+    run(tmp_path, words, "part", 13, *fast)
+    run(tmp_path, words, "part", 30, "--restart", tmp_path / "part", *fast)
+    a, b = (read_energies(tmp_path / out / "energies.csv") for out in ("whole", "part"))
+    assert a["step"].tolist() == b["step"].tolist() == [0, 5, 10, 15, 20, 25, 30]
+    assert abs(a["conserved"] - b["conserved"]).max() < 0.5
+    assert abs(a["potential"] - b["potential"]).max() < 0.5
+
+
+def kill_at_random(pulsemd, words, out, delay):
+    """Start a run on two ranks, kill its launcher `delay` seconds after the first checkpoint; whether it was alive."""
+    command = [sys.executable, "-m", "pulsemd.cli.main", *words, "-o", out]
+    process = subprocess.Popen(command, cwd=pulsemd.folder, stderr=subprocess.DEVNULL, env=dict(os.environ))
+    folder, limit = pulsemd.folder / out, time.monotonic() + 200
+    while not (folder / "checkpoint.pmd").exists() and process.poll() is None and time.monotonic() < limit:
+        time.sleep(0.01)
+    time.sleep(delay)
+    alive = process.poll() is None
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    return alive
+
+
+def check_kills(pulsemd, steps, kills, seed):
+    words = [
+        "run",
+        *write_input(pulsemd.folder, nstxout_compressed=10, nstenergy=20, nstcalcenergy=20),
+        *COMMON,
+    ]
+    words += ["--steps", str(steps), "--checkpoint-minutes", "0"]
+    whole = pulsemd.summary(*words, "-o", "whole")
+    draw, killed = random.Random(seed), 0
+    for k in range(kills):
+        out = f"killed{k}"
+        killed += kill_at_random(
+            pulsemd, [*words, "--ranks", "2"], out, draw.uniform(0.0, 0.4 * whole["wall_seconds"])
+        )
+        if (pulsemd.folder / out / "summary.json").exists():
+            continue
+        again = pulsemd.summary(*words, "-o", out, "--restart", out, "--ranks", draw.choice((1, 2, 3)))
+        assert again["trajectory_hash"] == whole["trajectory_hash"], k
+        same_results(pulsemd.folder / "whole", pulsemd.folder / out)
+    return killed
+
+
+def test_run_killed_at_a_random_moment_and_restarted_gives_the_same_hash(pulsemd):
+    assert check_kills(pulsemd, 400, 1, seed=1) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+def test_run_killed_at_50_random_moments_gives_the_same_hash(pulsemd):
+    assert check_kills(pulsemd, 1000, 50, seed=2) >= 40
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+def test_restart_at_20_random_splits_of_1000_steps_gives_the_same_hash(pulsemd):
+    words = ["run", *write_input(pulsemd.folder), *COMMON]
+    whole = pulsemd.summary(*words, "-o", "whole", "--steps", 1000)
+    draw = random.Random(3)
+    for k in range(20):
+        split = 500 if k == 0 else draw.randrange(1, 1000)
+        first, second = draw.sample((1, 2, 3, 4, 5), 2)
+        pulsemd.summary(*words, "-o", f"s{k}", "--steps", split, "--ranks", first)
+        again = pulsemd.summary(
+            *words, "-o", f"s{k}", "--steps", 1000, "--ranks", second, "--restart", f"s{k}"
+        )
+        assert again["trajectory_hash"] == whole["trajectory_hash"], (split, first, second)
