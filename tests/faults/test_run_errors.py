@@ -84,6 +84,29 @@ def test_velocity_of_5e5_on_one_atom_names_it(tmp_path):
     assert (crashed[0].x == system.x).all()
 
 
+def test_stretched_bond_of_a_peptide_is_among_the_force_terms(tmp_path):
+    from pulsemd.engine.blowup import force_terms
+    from pulsemd.engine.system import prepare_system
+    from pulsemd.io.gromacs.system import read_system
+    from pulsemd.systems import system_files
+
+    files = system_files("peptide")
+    topology, table, configuration, settings = read_system(
+        files.configuration, files.topology, files.parameters
+    )
+    system = prepare_system(topology, table, settings, configuration.positions, None, configuration.box)
+    bonds = topology.terms["bond"]
+    i, j = (int(atom) for atom in bonds.atoms[0])
+    (length, k), single = bonds.parameters[bonds.index[0]], (bonds.atoms == i).any(1).sum() == 1
+    d = (system.x[i] - system.x[j]) / 2**32 @ system.box
+    stretched = system.x.copy()
+    stretched[i] += np.rint(d / np.linalg.norm(d) * 0.1 @ np.linalg.inv(system.box) * 2**32).astype(np.int32)
+    found = {text.split(",")[0].split(" with")[0]: size for size, text in force_terms(system, i, stretched)}
+    expected = k * (np.linalg.norm(d) + 0.1 - length)
+    assert found["bond"] == pytest.approx(expected, rel=1e-4 if single else 0.5)
+    assert {"lj", "coulomb", "angle"} <= set(found)
+
+
 def test_temperature_beyond_reason_is_refused_as_input(tmp_path, capsys):
     code, said = attempt(tmp_path, capsys, write_input(tmp_path, gen_temp=1e15))
     assert code == 3

@@ -69,3 +69,16 @@ def test_groups_with_unequal_temperatures_are_refused(tmp_path, capsys):
     words = write_input(tmp_path, tc_grps="System SOL", tau_t="0.5 0.5", ref_t="300 310")
     assert main(["run", *words, "-o", str(tmp_path / "out")]) == 3
     assert "the same value for every group" in capsys.readouterr().err
+
+
+def test_default_groups_of_the_peptide_are_those_of_gmx_make_ndx():
+    from pulsemd.io.gromacs.system import read_top
+    from pulsemd.systems import system_files
+
+    groups = default_groups(read_top(system_files("peptide").topology, constraints="h-bonds")[0])
+    recorded = {  # gmx 2022.5 make_ndx -f conf.gro
+        "System": 5843, "Protein": 304, "Protein-H": 154, "C-alpha": 20, "Backbone": 60, "MainChain": 81,
+        "MainChain+Cb": 98, "MainChain+H": 99, "SideChain": 205, "SideChain-H": 73, "non-Protein": 5539,
+        "Water": 5538, "SOL": 5538, "non-Water": 305, "Ion": 1, "Water_and_ions": 5539,
+    }  # fmt: skip
+    assert {name: len(groups[name]) for name in recorded} == recorded

@@ -57,6 +57,15 @@ def test_restart_on_other_ranks_and_in_another_folder_gives_the_same_hash(pulsem
     assert other["trajectory_hash"] == whole["trajectory_hash"]
 
 
+def test_restart_of_a_peptide_in_water_gives_the_same_hash_and_files(tmp_path):
+    words = ["peptide", "--seed", "5"]
+    whole = run(tmp_path, words, "whole", 24)
+    run(tmp_path, words, "part", 13)
+    again = run(tmp_path, words, "part", 24, "--restart", tmp_path / "part")
+    assert again["trajectory_hash"] == whole["trajectory_hash"]
+    same_results(tmp_path / "whole", tmp_path / "part")
+
+
 def test_restart_in_fast_mode_stays_close(tmp_path):
     from pulsemd.io.energies import read_energies
 

@@ -31,6 +31,7 @@ _KINDS: Final = {kind: frozenset(names.split()) for kind, names in _RESIDUES.ite
 _PROTEIN: Final = _KINDS["amino acid"] | {end + name for end in "NC" for name in _KINDS["end of a chain"]}
 _BACKBONE: Final = (b"N", b"CA", b"C")
 _MAIN: Final = (*_BACKBONE, b"O", b"O1", b"O2", b"OC1", b"OC2", b"OT", b"OXT", b"OT1", b"OT2")
+_MAIN_HYDROGENS: Final = (b"H", b"HN", b"H1", b"H2", b"H3")
 
 
 class Groups:
@@ -165,12 +166,16 @@ def default_groups(topology: Topology) -> dict[str, Int32]:
 
 def _protein_parts(protein: Mask, atom: NDArray[np.bytes_]) -> dict[str, Mask]:
     hydrogen = np.array([name.lstrip(b"0123456789").startswith(b"H") for name in atom.tolist()])
-    backbone, main = np.isin(atom, _BACKBONE), np.isin(atom, _MAIN)
+    main = np.isin(atom, _MAIN)
+    main_and_hydrogen = main | np.isin(atom, _MAIN_HYDROGENS)
     return {
         "Protein-H": protein & ~hydrogen,
         "C-alpha": protein & (atom == b"CA"),
-        "Backbone": protein & backbone,
+        "Backbone": protein & np.isin(atom, _BACKBONE),
         "MainChain": protein & main,
+        "MainChain+Cb": protein & (main | (atom == b"CB")),
+        "MainChain+H": protein & main_and_hydrogen,
+        "SideChain": protein & ~main_and_hydrogen,
         "SideChain-H": protein & ~main & ~hydrogen,
     }
 
