@@ -48,6 +48,27 @@ def read_settings(path: str | PathLike[str]) -> tuple[RunSettings, dict[str, Any
     return settings, table
 
 
+def override_settings(settings: RunSettings, values: Mapping[str, Any]) -> RunSettings:
+    """Settings with some options replaced, checked as if they had been written in a file.
+
+    Parameters
+    ----------
+    settings : RunSettings
+    values : mapping of .mdp names, with ``-`` or ``_``, to values
+
+    Raises
+    ------
+    InputError
+    """
+    if not values:
+        return settings
+    entries = {squeeze(entry.name): entry for entry in _mdp_entries("settings", to_mdp(settings))}
+    for name, value in values.items():
+        entries[squeeze(name)] = Entry(name, _word(name, value), 1)
+    changed = _Reader("settings", entries.values()).settings()
+    return replace(changed, ignored=settings.ignored)
+
+
 def to_mdp(settings: RunSettings) -> str:
     """Write settings as the text of a .mdp file that reads back to the same."""
     lines = []

@@ -1,0 +1,367 @@
+"""Simulations in Python: `pulsemd.Simulation`."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from os import PathLike
+from time import perf_counter
+from types import FrameType, FunctionType, TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pulsemd.base.errors import ConfigError
+from pulsemd.engine.device import choose_device
+from pulsemd.engine.options import Device, PlanKind, Precision, RunOptions
+from pulsemd.engine.ranks import start_ranks
+from pulsemd.engine.simulation import Frame
+from pulsemd.engine.system import System, prepare_system
+from pulsemd.engine.worker import Wanted
+from pulsemd.forcefield.settings import RunSettings
+from pulsemd.io.gromacs.mdp import override_settings, read_settings
+from pulsemd.io.gromacs.system import read_system
+from pulsemd.kernels.nonbonded.potential import PairPotential
+from pulsemd.topology.records import Topology
+
+Path = str | PathLike[str]
+Float64 = NDArray[np.float64]
+
+_SLICE = 0.25
+"""Seconds after which a run looks whether it was interrupted."""
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """What a reporter of frames is given.
+
+    Parameters
+    ----------
+    step : int
+    time : float, ps
+    positions : (n, 3) float64, nm, molecules whole
+    velocities : (n, 3) float32, nm/ps, half a step before
+    box : (3, 3) float64, nm, rows a, b, c
+    """
+
+    step: int
+    time: float
+    positions: Float64
+    velocities: NDArray[np.float32]
+    box: Float64
+
+
+EnergyReporter = Callable[[int, float, dict[str, float]], object]
+FrameReporter = Callable[[Snapshot], object]
+
+
+@dataclass
+class _Reporter:
+    interval: int
+    energies: EnergyReporter | None
+    frame: FrameReporter | None
+    reported: dict[str, int]  # step last given, by kind
+
+
+class Simulation:
+    """A system and the ranks that run it. Use it in a ``with`` statement, or call `close`.
+
+    With several ranks each is a process of its own behind this one; they stay from one call to the next.
+
+    Parameters
+    ----------
+    system : System
+        See `from_gromacs`.
+    options : RunOptions
+
+    Attributes
+    ----------
+    step : int
+    settings : RunSettings
+    topology : Topology
+    box : (3, 3) float64, nm
+    """
+
+    def __init__(self, system: System, options: RunOptions) -> None:
+        self._system, self._options = system, options
+        self.step = system.step
+        self._reporters: list[_Reporter] = []
+        self._busy = self._closed = False
+        self._failure: BaseException | None = None
+        self._kept: dict[str, tuple[int, Any]] = {}
+        self._ranks = start_ranks(system, options)
+
+    @classmethod
+    def from_gromacs(
+        cls,
+        conf: Path,
+        top: Path,
+        mdp: Path | None = None,
+        *,
+        ranks: int = 1,
+        precision: Precision = "fast",
+        transport: str | None = None,
+        grid: tuple[int, int, int] | None = None,
+        plan: PlanKind = "auto",
+        device: Device = "auto",
+        timeout: float | None = None,
+        include: Sequence[Path] = (),
+        reference: Path | None = None,
+        pair_potential: PairPotential | FunctionType | None = None,
+        **settings: Any,
+    ) -> Simulation:
+        """A simulation of a system in GROMACS files.
+
+        Parameters
+        ----------
+        conf, top : paths of the .gro and the .top file
+        mdp : path of a .mdp or .toml file, optional
+            Without it every option has its default.
+        ranks, precision, transport, grid, plan, device, timeout
+            As the flags of ``pulsemd run``.
+        include : sequence of paths
+            Folders searched for included files.
+        reference : path of a .gro file, optional
+            Reference positions of position restraints.
+        pair_potential : PairPotential or function, optional
+            In place of Lennard-Jones, see `PairPotential`.
+        **settings
+            .mdp options by name, with ``_`` for ``-``; they win over the file. ``nsteps`` is without meaning here.
+
+        Raises
+        ------
+        InputError
+            For files, settings or a pair potential that are refused.
+        DomainError, TransportError
+            If the request does not fit the system or this machine.
+        """
+        base = RunSettings() if mdp is None else read_settings(mdp)[0]
+        chosen = override_settings(base, settings).with_drawn_seeds()
+        topology, table, configuration, chosen = read_system(
+            conf, top, replace(chosen, nsteps=-1), include, reference
+        )
+        system = prepare_system(
+            topology,
+            table,
+            chosen,
+            configuration.positions,
+            configuration.velocities,
+            configuration.box,
+            configuration.reference,
+        )
+        if pair_potential is not None:
+            potential = (
+                pair_potential if isinstance(pair_potential, PairPotential) else PairPotential(pair_potential)
+            )
+            system = replace(system, pair_potential=potential)
+            device = "cpu" if device == "auto" else device
+        options = RunOptions(ranks, grid, transport, plan, precision, timeout, device=device)
+        if ranks < 1:
+            raise ConfigError(f"ranks = {ranks}: at least one rank is needed")
+        return cls(system, choose_device(options))
+
+    # ---- running ------------------------------------------------------------------------------------------------
+
+    def add_reporter(
+        self, interval: int, energies: EnergyReporter | None = None, frame: FrameReporter | None = None
+    ) -> None:
+        """Call functions at every step divisible by ``interval`` that `run` starts from, passes or ends at.
+
+        Parameters
+        ----------
+        interval : int
+        energies : function of (step, time [ps], energies by name)
+        frame : function of a `Snapshot`
+        """
+        if interval < 1 or (energies is None and frame is None):
+            raise ConfigError(
+                f"add_reporter({interval}, ...): an interval of at least 1 step and a function are needed"
+            )
+        self._reporters.append(_Reporter(interval, energies, frame, {}))
+
+    def run(self, steps: int) -> Self:
+        """Make steps.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            Between two steps; `step` says how far it came, and another `run` goes on from there.
+        UnstableError
+            If the simulation blew up.
+        """
+        if steps < 0:
+            raise ConfigError(f"run({steps}): a number of steps that is not negative is needed")
+        last, slice_ = self.step + steps, self.settings.nstlist
+        while self.step < last:
+            n, start = min(slice_, last - self.step), perf_counter()
+            with _interrupt_held_back():
+                self.step = self._call("run", n, self._wanted(range(len(self._reporters))))
+            slice_ = max(1, int(n * min(2.0, _SLICE / max(perf_counter() - start, 1e-6))))
+        due = [k for k, r in enumerate(self._reporters) if self.step % r.interval == 0]
+        if due and steps:
+            with _interrupt_held_back():
+                self._call("last", self._wanted(due))
+        return self
+
+    def _wanted(self, due: Sequence[int]) -> list[Wanted]:
+        """For every reporter what it is to be given, if it is due."""
+        return [
+            Wanted(r.interval, r.energies is not None and k in due, r.frame is not None and k in due)
+            for k, r in enumerate(self._reporters)
+        ]
+
+    def _call(self, command: str, *arguments: Any) -> Any:
+        """A command to all ranks; errors of reporters are raised after it."""
+        if self._busy:
+            raise ConfigError("a reporter cannot use the simulation that calls it; use what it is given")
+        if self._failure is not None:
+            raise ConfigError(f"this simulation ended with {type(self._failure).__name__}; make a new one")
+        if self._closed:
+            raise ConfigError("this simulation is closed; make a new one")
+        problems: list[BaseException] = []
+
+        def report(number: int, value: Any) -> None:
+            try:
+                if not problems:
+                    self._report(self._reporters[number], value)
+            except BaseException as problem:
+                problems.append(problem)
+
+        self._busy = True
+        try:
+            result = self._ranks.call(command, *arguments, report=report)
+        except BaseException as problem:
+            self._failure = problem
+            self._ranks.close()
+            raise
+        finally:
+            self._busy = False
+        if problems:
+            if command == "run":
+                self.step = result
+            raise problems[0]
+        return result
+
+    def _report(self, reporter: _Reporter, value: Any) -> None:
+        kind = "frame" if isinstance(value, Frame) else "energies"
+        step = value.step if isinstance(value, Frame) else value[0]
+        if reporter.reported.get(kind) == step:
+            return
+        reporter.reported[kind] = step
+        if isinstance(value, Frame):
+            assert reporter.frame is not None
+            reporter.frame(self._snapshot(value))
+        else:
+            assert reporter.energies is not None
+            reporter.energies(*value)
+
+    # ---- what there is to see ---------------------------------------------------------------------------------------
+
+    @property
+    def settings(self) -> RunSettings:
+        """Every .mdp option in use."""
+        return self._system.settings
+
+    @property
+    def topology(self) -> Topology:
+        """Atoms, molecules and terms."""
+        return self._system.topology
+
+    @property
+    def box(self) -> Float64:
+        """Box vectors (3, 3), nm, rows a, b, c."""
+        return self._system.user_box.copy()
+
+    @property
+    def time(self) -> float:
+        """Time of the current positions, ps."""
+        return self.settings.tinit + self.step * self.settings.dt
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """Positions, velocities, step and time now."""
+        found: Snapshot = self._now("frame", self._snapshot)
+        return found
+
+    @property
+    def positions(self) -> Float64:
+        """Positions (n, 3) float64, nm; molecules whole, their first atoms in the box."""
+        return self.snapshot.positions.copy()
+
+    @property
+    def velocities(self) -> NDArray[np.float32]:
+        """Velocities (n, 3) float32, nm/ps, half a step before the positions."""
+        return self.snapshot.velocities.copy()
+
+    @property
+    def energies(self) -> dict[str, float]:
+        """Energies [kJ/mol], temperature [K], pressure [bar], density [kg/m^3] of the current positions."""
+        return dict(self._now("energies", dict))
+
+    @property
+    def trajectory_hash(self) -> str:
+        """SHA-256 of step, box, positions and velocities; in reproducible mode the same on any number of ranks."""
+        return str(self._now("hash", str))
+
+    def _now(self, command: str, convert: Callable[[Any], Any]) -> Any:
+        """What a command gives at the current step, asked for once."""
+        step, value = self._kept.get(command, (-1, None))
+        if step != self.step:
+            with _interrupt_held_back():
+                value = convert(self._call(command))
+            self._kept[command] = self.step, value
+        return value
+
+    def _snapshot(self, frame: Frame) -> Snapshot:
+        return Snapshot(frame.step, frame.time, self._system.whole_positions(frame.x), frame.v, self.box)
+
+    def __repr__(self) -> str:
+        about = self._ranks.about
+        return (
+            f"<Simulation of {self.topology.n_atoms} atoms at step {self.step}: {self._options.ranks} rank(s) as "
+            f"{about['grid']}, transport {about['transport']}, precision {self._options.precision}, device "
+            f"{about['device']}, list cut-off {about['r_list']} nm>"
+        )
+
+    # ---- end --------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """End the ranks and give their memory back."""
+        if not self._closed:
+            self._closed = True
+            if self._failure is None:
+                self._ranks.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+@contextmanager
+def _interrupt_held_back() -> Iterator[None]:
+    """Raise KeyboardInterrupt at the end of the block, not inside; a second Ctrl-C does not wait."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    earlier = signal.getsignal(signal.SIGINT)
+    asked = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        asked.append(number)
+        signal.signal(signal.SIGINT, earlier)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, earlier)
+    if asked:
+        raise KeyboardInterrupt

@@ -1,0 +1,203 @@
+"""`pulsemd.Simulation` on one rank and with ranks behind it."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import pulsemd
+from pulsemd.base.errors import ConfigError, InputError, PeerError, UnstableError
+from pulsemd.systems import system_files
+
+WATER = system_files("water")
+RANKS = pytest.mark.parametrize("ranks", [1, 2])
+
+
+def water(ranks=1, **options):
+    options = {"gen_seed": 7, "ld_seed": 7, "precision": "reproducible", "device": "cpu"} | options
+    files = WATER.configuration, WATER.topology, WATER.parameters
+    return pulsemd.Simulation.from_gromacs(*files, ranks=ranks, **options)
+
+
+def my_lj(r2, c6, c12):
+    inverse6 = 1.0 / (r2 * r2 * r2)
+    energy = (c12 * inverse6 - c6) * inverse6
+    return energy, (12.0 * c12 * inverse6 - 6.0 * c6) * inverse6 / r2
+
+
+def children() -> list[int]:
+    """Processes that this one has started and that are still there."""
+    found = []
+    for task in Path("/proc/self/task").iterdir():
+        found += [int(pid) for pid in (task / "children").read_text().split()]
+    return found
+
+
+@pytest.fixture(scope="module")
+def expected() -> str:
+    """Hash after 40 steps in one go on one rank."""
+    with water() as sim:
+        return sim.run(40).trajectory_hash
+
+
+@RANKS
+def test_steps_in_several_calls_give_the_trajectory_of_one_call(ranks, expected):
+    before = children()
+    with water(ranks) as sim:
+        hashes = {sim.run(n).step: sim.trajectory_hash for n in (0, 13, 27)}
+        assert sim.time == pytest.approx(40 * sim.settings.dt)
+        assert f"{ranks} rank(s)" in repr(sim)
+        assert sim.positions.shape == sim.velocities.shape == (3000, 3)
+        assert sim.energies["potential"] < 0
+    assert list(hashes) == [0, 13, 40]
+    assert hashes[40] == expected
+    assert children() == before
+
+
+@RANKS
+def test_reporters_are_called_once_at_every_step_that_is_due(ranks):
+    rows, frames = [], []
+    with water(ranks) as sim:
+        sim.add_reporter(10, energies=lambda step, time, energies: rows.append((step, time, energies)))
+        sim.add_reporter(15, frame=frames.append)
+        sim.run(20).run(10)
+        final = sim.snapshot
+        assert rows[-1][2]["lj"] == pytest.approx(sim.energies["lj"], abs=1e-9)
+    assert [row[0] for row in rows] == [0, 10, 20, 30]
+    assert rows[1][1] == pytest.approx(10 * sim.settings.dt)
+    assert [frame.step for frame in frames] == [0, 15, 30]
+    assert (frames[-1].positions == final.positions).all()
+    assert (frames[-1].velocities == final.velocities).all()
+
+
+def test_error_of_a_reporter_comes_out_and_the_run_goes_on(expected):
+    def fail(step, time, energies):
+        if step == 10:
+            raise RuntimeError("no more paper")
+
+    with water(2) as sim:
+        sim.add_reporter(10, energies=fail)
+        with pytest.raises(RuntimeError, match="no more paper"):
+            sim.run(40)
+        sim.run(40 - sim.step)
+        assert sim.trajectory_hash == expected
+
+
+def test_simulation_cannot_be_used_from_its_reporter():
+    with water() as sim:
+        sim.add_reporter(1, energies=lambda *_: sim.energies)
+        with pytest.raises(ConfigError, match="use what it is given"):
+            sim.run(1)
+
+
+@RANKS
+def test_interrupt_stops_between_two_steps_and_the_run_goes_on(ranks):
+    with water(ranks) as sim:
+        timer = threading.Timer(0.6, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            sim.run(10**7)
+        timer.join()
+        step = sim.step
+        assert 0 < step < 10**6
+        assert sim.snapshot.step == step
+        assert sim.run(5).step == step + 5
+
+
+def test_blow_up_on_ranks_behind_is_raised_here_and_ends_them():
+    before = children()
+    with water(2, dt=0.012, precision="fast") as sim:
+        with pytest.raises(UnstableError):
+            sim.run(500)
+        with pytest.raises(ConfigError, match="ended with UnstableError"):
+            sim.run(1)
+    assert children() == before
+
+
+def test_killed_rank_is_named_and_the_others_end():
+    before = children()
+    with water(2) as sim:
+        victim = next(pid for pid in children() if pid not in before)
+        threading.Timer(0.4, os.kill, (victim, signal.SIGKILL)).start()
+        with pytest.raises(PeerError, match=f"process {victim}.*SIGKILL"):
+            sim.run(10**7)
+    assert children() == before
+
+
+def test_closed_simulation_refuses_to_run():
+    sim = water()
+    sim.close()
+    with pytest.raises(ConfigError, match="is closed"):
+        sim.run(1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [({"nstlits": 5}, "unknown option nstlits"), ({"rvdw": 0.5}, "must be equal"), ({"dt": "x"}, "dt = x")],
+)
+def test_settings_are_checked_like_a_file(settings, message):
+    with pytest.raises(InputError, match=message):
+        water(**settings)
+
+
+def test_settings_replace_those_of_the_file():
+    with water(nstlist=7, rcoulomb=0.8, rvdw=0.8) as sim:
+        assert (sim.settings.nstlist, sim.settings.rvdw, sim.settings.dt) == (7, 0.8, 0.002)
+
+
+def test_own_lennard_jones_runs_the_same_on_any_number_of_ranks(expected):
+    hashes = set()
+    for ranks in (1, 2):
+        with water(ranks, pair_potential=my_lj) as sim:
+            hashes.add(sim.run(40).trajectory_hash)
+            lj = sim.energies["lj"]
+    assert len(hashes) == 1
+    with water() as sim:
+        assert lj == pytest.approx(sim.run(40).energies["lj"], rel=1e-3)
+        assert sim.trajectory_hash == expected
+
+
+SCRIPT = """
+import pulsemd
+from pulsemd.systems import system_files
+w = system_files("water")
+sim = pulsemd.Simulation.from_gromacs(w.configuration, w.topology, w.parameters, ranks=2, device="cpu")
+print(sim.run(5).step)
+"""
+
+
+def test_program_that_forgets_to_close_leaves_no_process(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    process = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True)
+    output, _ = process.communicate(timeout=120)
+    assert (process.returncode, output) == (0, "5\n")
+    deadline = time.monotonic() + 10.0
+    while (left := _workers_of(process.pid)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not left
+
+
+def _workers_of(launcher: int) -> list[str]:
+    """Ranks that a process has started; their command line names it."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_text().split("\0")
+        except OSError:
+            continue
+        if "pulsemd.halo.worker" in words and str(launcher) in words:
+            found.append(path.parent.name)
+    return found
+
+
+def test_importing_the_package_loads_nothing():
+    program = (
+        "import sys, pulsemd; sys.exit(sum(m in sys.modules for m in ('numpy', 'numba', 'pulsemd.engine')))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
