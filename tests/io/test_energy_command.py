@@ -79,7 +79,10 @@ def test_compare_without_gmx_exits_4_with_the_remedy(here, capsys, monkeypatch, 
 
 def write_fake_gmx(folder: Path, potential: float) -> None:
     """A program that answers as gmx does: three energies."""
-    rows = f'@ s0 legend \\"Bond\\"\\n@ s1 legend \\"LJ (SR)\\"\\n@ s2 legend \\"Potential\\"\\n0 4.948032 -0.079513 {potential}\\n'
+    legends = "".join(
+        f'@ s{k} legend \\"{name}\\"\\n' for k, name in enumerate(("Bond", "LJ (SR)", "Potential"))
+    )
+    rows = f"{legends}0 4.948032 -0.079513 {potential}\\n"
     (folder / "gmx_d").write_text(f'#!/bin/sh\n[ "$1" != energy ] || printf "{rows}" > point.xvg\n')
     (folder / "gmx_d").chmod(0o755)
 

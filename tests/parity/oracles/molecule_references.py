@@ -7,8 +7,8 @@ Needs gmx_d 2022.5 (Debian 12, package gromacs) and OpenMM 8.6.1. Writes ``molec
 ``pulsemd compare gmx``: grompp, mdrun of no step, energy. Forces of GROMACS are those of the .trr of that run,
 constraint forces not included. Forces of OpenMM are kept for rectangular boxes; the difference between the two is
 printed. OpenMM's own reader of .top files makes its system; to its reaction field, which leaves excluded pairs out, a
-CustomBondForce adds q_i q_j (k_rf r^2 - c_rf) for every one of them. Of large systems every eighth atom of the solvent is
-kept.
+CustomBondForce adds q_i q_j (k_rf r^2 - c_rf) for every one of them. Of large systems every eighth atom of the solvent
+is kept.
 """
 
 from __future__ import annotations
