@@ -14,8 +14,9 @@ from pulsemd.io.gromacs import read_gro, read_top, write_gro
 from pulsemd.systems import SystemFiles, system_files
 
 DATA = Path(__file__).parent / "data"
-MOLECULES = ("water-ethanol", "peptide", "dhfr", "charmm", "peptides")
-"""The bundled mixture and peptide; DHFR in water (AMBER); a peptide with correction maps; 8 peptides, 47k atoms."""
+MOLECULES = ("water-ethanol", "peptide", "dhfr", "charmm", "peptides", "restrained")
+"""The bundled mixture and peptide; DHFR in water (AMBER); a peptide with correction maps; 8 peptides, 47k atoms; the
+peptide with its heavy atoms held near positions up to 0.1 nm away from where they are."""
 
 SINGLE_POINT = {"gen-vel": "no", "continuation": "yes", "nsteps": "0", "tcoupl": "no"}
 
@@ -29,11 +30,15 @@ def molecule_files(name: str, folder: Path) -> SystemFiles:
         conf.write_bytes(gzip.decompress((DATA / f"{name}.gro.gz").read_bytes()))
         top.write_bytes(gzip.decompress((DATA / f"{name}.top.gz").read_bytes()))
     else:
-        conf.write_bytes(system_files(name).configuration.read_bytes())
-        top.write_bytes(system_files(name).topology.read_bytes())
+        bundled = system_files("peptide" if name == "restrained" else name)
+        conf.write_bytes(bundled.configuration.read_bytes())
+        top.write_bytes(bundled.topology.read_bytes())
     settings = system_files("peptide").parameters.read_text()
     for option, value in SINGLE_POINT.items():
         settings = re.sub(rf"(?m)^{option} *=.*\n", "", settings) + f"{option} = {value}\n"
+    if name == "restrained":
+        settings += "define = -DPOSRES\n"
+        _write_reference(conf, top, folder / "ref.gro")
     mdp.write_text(settings)
     return SystemFiles(name, conf, top, mdp, name)
 
@@ -51,9 +56,22 @@ def _write_eight_peptides(conf: Path, top: Path) -> None:
     replicas = frame.positions + shifts[:, None]
     parts = [replicas[:, b.first_atom : end].reshape(-1, 3) for b, end in zip(one.blocks, ends, strict=True)]
     topology, _ = read_top(top)
-    molecule = topology.molecule[:, None] * 3 + np.arange(3)
-    away = (molecule * 2654435761 % 2**32) % 21 - 10  # multiplicative hashing: -10 ... 10
-    write_gro(conf, topology, np.concatenate(parts) + away / 1000, None, 2 * frame.box, "8 peptides")
+    positions = np.concatenate(parts) + _scatter(topology.molecule) * 0.01
+    write_gro(conf, topology, positions, None, 2 * frame.box, "8 peptides")
+
+
+def _write_reference(conf: Path, top: Path, reference: Path) -> None:
+    """Reference positions of restraints, each in another image of the box."""
+    frame, (topology, _) = read_gro(conf), read_top(top)
+    away = _scatter(np.arange(topology.n_atoms)) * 0.1
+    image = np.rint(_scatter(np.arange(topology.n_atoms) + 7))
+    write_gro(reference, topology, frame.positions + away + image @ frame.box, None, frame.box, "reference")
+
+
+def _scatter(numbers: NDArray[np.int32] | NDArray[np.int64]) -> NDArray[np.float64]:
+    """(n, 3) multiples of 0.1 in [-1, 1] without order, by multiplicative hashing."""
+    keys = numbers.astype(np.int64)[:, None] * 3 + np.arange(3)
+    return ((keys * 2654435761 % 2**32) % 21 - 10) / 10
 
 
 def recorded_energies(name: str) -> dict[str, float]:

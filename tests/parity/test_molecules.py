@@ -26,8 +26,12 @@ FORCE = 1e-5
 def read(name: str) -> System:
     with TemporaryDirectory() as folder:
         files = molecule_files(name, Path(folder))
-        topology, table, frame, settings = read_system(files.configuration, files.topology, files.parameters)
-    return prepare_system(topology, table, settings, frame.positions, frame.velocities, frame.box)
+        reference = Path(folder) / "ref.gro"
+        topology, table, frame, settings = read_system(
+            files.configuration, files.topology, files.parameters, (), reference if reference.exists() else None
+        )
+    start = (frame.positions, frame.velocities, frame.box, frame.reference)
+    return prepare_system(topology, table, settings, *start)
 
 
 def evaluate(name, ranks=1, precision="fast", plan="auto"):

@@ -39,8 +39,9 @@ def call(folder: Path, *command: str) -> None:
 def gromacs_forces(folder: Path) -> np.ndarray:
     """Forces (n, 3) float64 [kJ/mol/nm] of the files in `folder`."""
     (folder / "forces.mdp").write_text((folder / "run.mdp").read_text() + "nstfout = 1\n")
+    words = ["-r", "ref.gro"] if (folder / "ref.gro").exists() else []
     call(folder, "gmx_d", "grompp", "-f", "forces.mdp", "-c", "conf.gro", "-p", "topol.top", "-o", "f.tpr",
-         "-maxwarn", "5")  # fmt: skip
+         "-maxwarn", "5", *words)  # fmt: skip
     call(folder, "gmx_d", "mdrun", "-s", "f.tpr", "-o", "f.trr", "-ntmpi", "1", "-ntomp", "1")
     raw = (folder / "f.trr").read_bytes()
     start = 12 + (struct.unpack_from(">i", raw, 8)[0] + 3) // 4 * 4
@@ -90,19 +91,24 @@ def main(data: Path) -> None:
             folder = Path(folder_name)
             files = molecule_files(name, folder)
             settings, _ = read_settings(files.parameters)
-            found = gromacs_energies(files.configuration, files.topology, settings)
+            reference = folder / "ref.gro"
+            found = gromacs_energies(
+                files.configuration, files.topology, settings, (), reference if reference.exists() else None
+            )
             rows += [(name, energy, repr(value)) for energy, value in found.energies.items()]
             forces, program = gromacs_forces(folder), found.program
             box = read_gro(files.configuration).box
             if not np.count_nonzero(box - np.diag(np.diag(box))):
-                reference = openmm_forces(folder)
-                off = np.linalg.norm(reference - forces) / np.linalg.norm(forces)
+                openmm = openmm_forces(folder)
+                off = np.linalg.norm(openmm - forces) / np.linalg.norm(forces)
                 print(f"{name}: forces of OpenMM and GROMACS differ by {off:.1e} relative", flush=True)
-                forces, program = reference, "OpenMM 8.6.1 Reference"
+                forces, program = openmm, "OpenMM 8.6.1 Reference"
             atoms = np.arange(len(forces))
             if len(atoms) > 10_000:
                 solute = 8 * 304 if name == "peptides" else 2489
                 atoms = np.concatenate([atoms[:solute], atoms[solute::8]])
+            if name == "restrained":
+                atoms = atoms[:304]
             np.savez_compressed(
                 data / f"molecules__{name}.npz", atoms=atoms.astype(np.int32), forces=forces[atoms].astype("f4"),
                 program=program,
