@@ -28,7 +28,11 @@ def read(name: str) -> System:
         files = molecule_files(name, Path(folder))
         reference = Path(folder) / "ref.gro"
         topology, table, frame, settings = read_system(
-            files.configuration, files.topology, files.parameters, (), reference if reference.exists() else None
+            files.configuration,
+            files.topology,
+            files.parameters,
+            (),
+            reference if reference.exists() else None,
         )
     start = (frame.positions, frame.velocities, frame.box, frame.reference)
     return prepare_system(topology, table, settings, *start)

@@ -43,10 +43,21 @@ def groups(n, box, seed=0):
     mass = np.array(mass)
     v = (rng.normal(size=x.shape) * np.sqrt(2.49 / mass)[:, None]).astype(np.float32)
     f = rng.normal(size=x.shape).astype(np.float32) * 800
-    return x, v, f, mass, np.array(group_offset), np.array(pair_offset), np.array(pairs, np.int32), np.array(lengths)
+    return (
+        x,
+        v,
+        f,
+        mass,
+        np.array(group_offset),
+        np.array(pair_offset),
+        np.array(pairs, np.int32),
+        np.array(lengths),
+    )
 
 
-def advance(x, v, f, mass, group_offset, pair_offset, pairs, lengths, box, virial=None, scale=0.0, f_scale=1.0):
+def advance(
+    x, v, f, mass, group_offset, pair_offset, pairs, lengths, box, virial=None, scale=0.0, f_scale=1.0
+):
     inverse, rows = np.linalg.inv(box) * 2.0**32, np.arange(len(x), dtype=np.int32)
     virial = np.zeros(0) if virial is None else virial
     return leapfrog_shake(
