@@ -143,10 +143,11 @@ class GpuPairForces:
         spec = replace(self.spec, energies=energies is not None)
         kernel = self.device.kernel(pair_program(spec, prune, self._warps, self.pairs.chunk), "pair_forces")
         slots, pairs = self.slots, self.pairs.list
+        room = [np.int32(n) for n in self.pairs.entry_room]
         return kernel.bind(
             self._blocks(spec) if blocks is None else blocks, 32 * self._warps,
-            slots.x, slots.parameters, self.pairs.super_center, pairs.entries, np.int32(len(pairs.entries)),
-            pairs.groups, pairs.masks, pairs.outer, pairs.words, pairs.counters, self._constants, self._table,
+            slots.x, slots.parameters, self.pairs.super_center, pairs.entries, *room, pairs.groups,
+            pairs.masks, pairs.outer, pairs.words, pairs.counters, self._constants, self._table,
             np.int32(self.n_types), forces, self._no_totals if energies is None else energies, self._error,
         )  # fmt: skip
 

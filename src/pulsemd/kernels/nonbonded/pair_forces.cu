@@ -162,7 +162,8 @@ struct Partner {
 
 extern "C" __global__ void __launch_bounds__(32 * WARPS, MIN_BLOCKS)
 pair_forces(const int4* __restrict__ x, const float2* __restrict__ parameters, const int4* __restrict__ centers,
-            const int4* __restrict__ entries, const int entry_capacity, const int4* __restrict__ groups,
+            const int4* __restrict__ entries, const int entry_capacity, const int super_capacity,
+            const int4* __restrict__ groups,
             uint4* __restrict__ masks, const uint2* __restrict__ outer, const uint32* __restrict__ words,
             const long long* __restrict__ counters, const float* __restrict__ constants,
             const float2* __restrict__ table, const int n_types, Sum* __restrict__ forces, Total* __restrict__ totals,
@@ -176,9 +177,10 @@ pair_forces(const int4* __restrict__ x, const float2* __restrict__ parameters, c
   const PairConstants k = {constants[0], constants[1], constants[2], constants[3],
                            constants[4], constants[5], constants[6], constants[7]};
   const LatticeScale scale = load_scale(constants + 8);
-  // Read before it is known whether entry number blockIdx.x is full: two waits become one.
-  int4 likely = entries[min(int(blockIdx.x), entry_capacity - 1)];
-  const int n_full = int(counters[FULL_ENTRIES]), n_entries = n_full + int(counters[PARTIAL_ENTRIES]);
+  // Read before it is known whether entry number blockIdx.x is of the largest class: two waits become one.
+  const int4 likely = entries[min(int(blockIdx.x), entry_capacity - 1)];
+  int n_entries = 0;
+  for (int size = 0; size < SIZES; size++) n_entries += int(counters[ENTRIES + size]);
   const float4* const my_i = pinned(i_atom + ti, lane);
   // After the sum over i-lanes, lane 2 * d + h of a j has component d of the force on its slot in half h.
   const uint32 my_force = __shfl_sync(ALL_LANES, 4 * (4 * (ti & 1) + tj) + (ti >> 1), lane);  // pinned too
@@ -188,8 +190,11 @@ pair_forces(const int4* __restrict__ x, const float2* __restrict__ parameters, c
   uint32 worst = 0;
 
   for (int e = blockIdx.x; e < n_entries; e += gridDim.x) {
-    if (e != blockIdx.x) likely = entries[e];
-    const int4 entry = e < n_full ? likely : entries[entry_capacity - 1 - (e - n_full)];
+    int4 entry = likely;
+    int size = SIZES - 1, rank = e;
+    while (rank >= int(counters[ENTRIES + size])) rank -= int(counters[ENTRIES + size--]);
+    if (size < SIZES - 1 || e != blockIdx.x)
+      entry = entries[first_of_class(size, entry_capacity, super_capacity) + rank];
     const int4 center = centers[entry.x];
     const int n_groups = entry.z - entry.y;
     __syncthreads();

@@ -29,18 +29,11 @@ _ROUNDING = 1.0 + 1e-6
 _MAX_COLUMNS = 2**15
 _MAX_BINS = 2**30
 
-COUNTERS = (
-    "superclusters",
-    "full_entries",
-    "partial_entries",
-    "groups",
-    "words",
-    "pairs",
-    "excluded",
-    "occupied_bins",
-    "super_radius",
-)
-"""Names of the counters, in the order of `pair_list.cuh`."""
+SIZES = 8
+"""Classes of entries, as in `pair_list.cuh`."""
+
+_ENTRIES = 8
+"""First counter of the numbers of entries; those before are named by `ListCounts` in their order."""
 
 
 @dataclass(frozen=True)
@@ -49,28 +42,29 @@ class ListCounts:
 
     Parameters
     ----------
-    superclusters, full_entries, partial_entries, groups, words : int
+    superclusters, groups, words : int
     pairs, excluded : int
         Pairs within the list radius that interact, and that are excluded; the same numbers as on the CPU.
     occupied_bins : int
     super_radius : float, nm
         Largest distance of an atom from the centre of its supercluster.
+    entries_by_size : tuple of int
+        Entries of each class, smallest first.
     """
 
     superclusters: int
-    full_entries: int
-    partial_entries: int
     groups: int
     words: int
     pairs: int
     excluded: int
     occupied_bins: int
     super_radius: float
+    entries_by_size: tuple[int, ...]
 
     @property
     def entries(self) -> int:
         """Blocks of work of the pair kernel."""
-        return self.full_entries + self.partial_entries
+        return sum(self.entries_by_size)
 
 
 @dataclass
@@ -80,7 +74,7 @@ class ClusterList:
     Parameters
     ----------
     entries : (capacity, 4) int32
-        Supercluster, first group, end of the groups; full entries from the front, shorter ones from the back.
+        Supercluster, first group, end of the groups; see `first_of_class` of `pair_list.cuh` for the order.
     groups : (capacity, 4) int32
         Four j-clusters.
     masks : (2 * capacity, 2) uint32
@@ -126,6 +120,8 @@ class GpuSearch:
         Of the last search.
     chunk : int
         Groups of a full entry.
+    entry_room : (int, int)
+        Entries of the largest class, and of each of the others, that there is room for.
     """
 
     def __init__(
@@ -261,20 +257,22 @@ class GpuSearch:
         )
         self.chunk = chunk_for(self._max_super)
         groups = 48 * self._max_super
-        self._make_list(self._entries_for(groups), groups, 2 * groups if self.exact else 40 * self._max_super)
+        self._make_list(
+            self._entries_for(groups), groups, 1 + (2 * groups if self.exact else 40 * self._max_super)
+        )
 
     def _entries_for(self, groups: int) -> int:
         return groups // self.chunk + self._max_super + 1
 
     def _make_list(self, entries: int, groups: int, words: int) -> None:
         device = self.device
-        self._room = (entries, groups, words + 1)
+        self._room, self.entry_room = (entries, groups, words), (entries, self._max_super)
         self.list = ClusterList(
-            device.empty((entries, 4), np.int32),
+            device.empty((entries + (SIZES - 1) * self._max_super, 4), np.int32),
             device.empty((groups, 4), np.int32),
             device.empty((2 * groups, 2), np.uint32),
             device.empty(2 * groups, np.uint32),
-            device.empty((words + 1, 32), np.uint32),
+            device.empty((words, 32), np.uint32),
             self.counters,
         )
         device.fill_ones(self.list.words[0])
@@ -329,21 +327,23 @@ class GpuSearch:
     # ---- results --------------------------------------------------------------------------------------------
 
     def _read_counts(self) -> ListCounts:
-        values = self.device.to_host(self.counters)[: len(COUNTERS)]
-        radius = values[-1:].astype(np.uint32).view(np.float32)[0]
-        return ListCounts(*(int(value) for value in values[:-1]), float(radius))
+        values = self.device.to_host(self.counters)
+        radius = values[6:7].astype(np.uint32).view(np.float32)[0]
+        by_size = tuple(int(value) for value in values[_ENTRIES : _ENTRIES + SIZES])
+        return ListCounts(*(int(value) for value in values[:6]), float(radius), by_size)
 
     def _grow(self, counts: ListCounts) -> bool:
         """Enlarge what overflowed and clear the list's counters; False if everything had room."""
-        need = (counts.entries, counts.groups, counts.words + 1)
+        need = (counts.entries_by_size[-1], counts.groups, counts.words + 1)
         if all(n <= room for n, room in zip(need, self._room, strict=True)):
             return False
         grown = [
             int(_GROWTH * n) + 64 if n > room else room for n, room in zip(need, self._room, strict=True)
         ]
         grown[0] = max(grown[0], self._entries_for(grown[1]))
-        self._make_list(grown[0], grown[1], grown[2])
-        self.device.clear(self.counters[1:7])
+        self._make_list(*grown)
+        for counter in (self.counters[1:5], self.counters[_ENTRIES:]):
+            self.device.clear(counter)
         return True
 
     def _check(self, counts: ListCounts) -> None:

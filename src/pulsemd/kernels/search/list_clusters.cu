@@ -27,6 +27,7 @@ struct ListArrays {
   uint32* words;
   long long* counters;
   long long entry_capacity, group_capacity, word_capacity;
+  int super_capacity;
 };
 
 // A j-cluster with a pair within the radius. `keep` has for each half and lane the i-clusters whose pair acts.
@@ -106,18 +107,17 @@ __device__ __forceinline__ void enter_column(Walk& walk, Interval i0, Interval i
 // Writes the last `taken` items as one entry; called by all threads.
 __device__ void write_entry(Items& items, int super, int taken, const ListArrays& list) {
   __shared__ long long place[2];
-  const int lane = threadIdx.x & 31, n_groups = (taken + 3) / 4;
-  const bool full = taken == 4 * CHUNK;
+  const int lane = threadIdx.x & 31, n_groups = (taken + 3) / 4, size = (SIZES * n_groups - 1) / CHUNK;
   if (threadIdx.x == 0) {
     place[0] = (long long)(atomicAdd((uint64*)(list.counters + GROUPS), (uint64)(n_groups)));
-    place[1] = (long long)(atomicAdd((uint64*)(list.counters + (full ? FULL_ENTRIES : PARTIAL_ENTRIES)), 1ull));
+    place[1] = (long long)(atomicAdd((uint64*)(list.counters + ENTRIES + size), 1ull));
   }
   __syncthreads();
   const long long first = place[0];
   const int base = items.count - taken;
   const bool fits = first + n_groups <= list.group_capacity;
-  if (threadIdx.x == 0 && fits && place[1] < list.entry_capacity)
-    list.entries[full ? place[1] : list.entry_capacity - 1 - place[1]] =
+  if (threadIdx.x == 0 && fits && (size < SIZES - 1 || place[1] < list.entry_capacity))
+    list.entries[first_of_class(size, int(list.entry_capacity), list.super_capacity) + place[1]] =
         make_int4(super, int(first), int(first) + n_groups, 0);
   for (int part = threadIdx.x >> 5; part < 2 * n_groups; part += WARPS) {
     const int group = part >> 1, half = part & 1;
@@ -175,7 +175,7 @@ list_clusters(const ColumnGrid* __restrict__ column_grid, const ListSettings* __
   const ColumnGrid grid = *column_grid;
   const ListSettings settings = *list_settings;
   const LatticeScale scale = load_scale(scale_of_box);
-  const ListArrays list = {entries, groups, masks, outer, words, counters, entry_capacity, group_capacity, word_capacity};
+  const ListArrays list = {entries, groups, masks, outer, words, counters, entry_capacity, group_capacity, word_capacity, grid.n_superclusters};
   // Distances of boxes are right if all their points are nearest images of each other; always in a diagonal box.
   const float widest = __uint_as_float(uint32(counters[SUPER_RADIUS]));
   const bool boxes_are_right = ORTHORHOMBIC || settings.radius + 2.0f * widest <= settings.half_width;

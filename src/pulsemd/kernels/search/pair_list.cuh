@@ -2,15 +2,22 @@
 // nothing of a list's size is baked into a launch.
 #pragma once
 
+constexpr int SIZES = 8;  // classes of entries by their number of groups
+
 enum Counter {
-  SUPERCLUSTERS,     // in use
-  FULL_ENTRIES,      // entries of exactly the chunk's number of groups, stored from the front
-  PARTIAL_ENTRIES,   // shorter ones, stored from the back
-  GROUPS,            // groups of four j-clusters
-  WORDS,             // bitmasks of 32 lanes, one for half a group; number 0 lets every pair act
-  PAIRS,             // interacting pairs within the list radius
-  EXCLUDED,          // excluded pairs within the list radius
-  OCCUPIED_BINS,     // bins that hold atoms
-  SUPER_RADIUS,      // bits of the largest float32 distance of an atom from its supercluster's centre, nm
-  N_COUNTERS
+  SUPERCLUSTERS,            // in use
+  GROUPS,                   // groups of four j-clusters
+  WORDS,                    // bitmasks of 32 lanes, one for half a group; number 0 lets every pair act
+  PAIRS,                    // interacting pairs within the list radius
+  EXCLUDED,                 // excluded pairs within the list radius
+  OCCUPIED_BINS,            // bins that hold atoms
+  SUPER_RADIUS,             // bits of the largest float32 distance of an atom from its supercluster's centre, nm
+  ENTRIES = 8,              // entries of each class, smallest first
+  N_COUNTERS = ENTRIES + SIZES
 };
+
+// Entries are run largest first, so that little is left to do when the last blocks end. The largest class begins at 0;
+// each of the others, of which a supercluster has one at most, has room for every supercluster.
+__device__ __forceinline__ int first_of_class(int size, int entry_capacity, int super_capacity) {
+  return size == SIZES - 1 ? 0 : entry_capacity + size * super_capacity;
+}
