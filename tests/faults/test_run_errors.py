@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import resource
 import subprocess
 import sys
 
@@ -15,6 +14,7 @@ from pulsemd.cli.main import main
 from pulsemd.io.checkpoint import read_checkpoint
 from pulsemd.io.gromacs.gro import read_gro
 from pulsemd.io.trajectory import read_dcd
+from pulsemd.io.xtc import XtcWriter
 
 
 def attempt(tmp_path, capsys, words, *more, command="run"):
@@ -158,9 +158,12 @@ def test_folder_that_is_read_only_is_an_error_before_the_run(tmp_path, capsys, w
     assert "cannot be written to" in said
 
 
-def test_full_disk_ends_the_run_with_whole_frames(tmp_path, water):
+@pytest.mark.parametrize("kind", ["dcd", "xtc"])
+def test_full_disk_ends_the_run_with_whole_frames(tmp_path, water, kind):
+    if kind == "xtc":
+        pytest.importorskip("chemfiles")
     limit = 600_000
-    words = ["run", *water, "-o", "out", "--steps", "400", "--device", "cpu"]
+    words = ["run", *water, "-o", "out", "--steps", "500", "--device", "cpu", "--trajectory", kind]
     limits = f"r.setrlimit(r.RLIMIT_FSIZE, ({limit},) * 2)"
     code = (
         f"import resource as r, sys; from pulsemd.cli.main import main; {limits}; sys.exit(main({words!r}))"
@@ -170,11 +173,16 @@ def test_full_disk_ends_the_run_with_whole_frames(tmp_path, water):
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=250
     )
     assert done.returncode == 4, done.stderr
-    assert "error: out/trajectory.dcd: cannot be written: File too large" in done.stderr
+    assert f"error: out/trajectory.{kind}: cannot be written: File too large" in done.stderr
     assert "Traceback" not in done.stderr
-    trajectory = read_dcd(tmp_path / "out" / "trajectory.dcd")
-    assert len(trajectory.steps) == (limit - 276) // (12 * 3000 + 80)
-    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != limit
+    if kind == "dcd":
+        trajectory = read_dcd(tmp_path / "out" / "trajectory.dcd")
+        assert len(trajectory.steps) == (limit - 276) // (12 * 3000 + 80)
+    else:
+        path = tmp_path / "out" / "trajectory.xtc"
+        size = path.stat().st_size
+        with XtcWriter(path, 3000, 0.002, before=10**6):
+            assert path.stat().st_size == size > limit - 20_000
 
 
 def damaged(tmp_path, capsys, water):

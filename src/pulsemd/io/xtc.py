@@ -1,16 +1,20 @@
-"""Trajectories in the XTC format of GROMACS, written through chemfiles: positions rounded to 0.001 nm."""
+"""Trajectories in the XTC format of GROMACS: positions rounded to 0.001 nm, compressed by chemfiles.
+
+Chemfiles writes its files through a memory map, where a full disk kills the process. So it makes each frame in
+memory, and the frame is appended here as one record.
+"""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pulsemd.base.errors import ConfigError, InputError
-from pulsemd.io.output import RecordFile, cannot_write
+from pulsemd.io.output import RecordFile
 
 _MAGIC: Final = 1995
 _HEADER: Final = 52  # magic, atoms, step, time, box
@@ -18,7 +22,7 @@ _SMALL: Final = 9  # up to so many atoms are stored uncompressed
 _PACKED: Final = 92  # offset of the number of packed bytes
 
 
-class XtcWriter:
+class XtcWriter(RecordFile):
     """Writes an XTC trajectory.
 
     Parameters
@@ -49,14 +53,12 @@ class XtcWriter:
                 "or use --trajectory dcd"
             ) from error
         self._chemfiles: Any = chemfiles
-        self.path, self.n_atoms, self.dt, self.tinit = Path(path), n_atoms, dt, tinit
-        self._lock = RecordFile(path, extend=before is not None)
+        self.n_atoms, self.dt, self.tinit = n_atoms, dt, tinit
+        super().__init__(path, extend=before is not None)
         if before is not None:
-            self._lock.cut(_kept(self._lock, n_atoms, before))
-        self._open()
-
-    def _open(self) -> None:
-        self._file = self._chemfiles.Trajectory(str(self.path), "a", "XTC")
+            self.cut(_kept(self, n_atoms, before))
+        self._frame = chemfiles.Frame()
+        self._frame.resize(n_atoms)
 
     def write(self, step: int, positions: NDArray[np.floating[Any]], box: NDArray[np.floating[Any]]) -> None:
         """Append a frame; arguments as for `pulsemd.io.trajectory.DcdWriter.write`.
@@ -68,35 +70,21 @@ class XtcWriter:
         """
         if positions.shape != (self.n_atoms, 3):
             raise ValueError(f"{self.path}: frame of shape {positions.shape}, not ({self.n_atoms}, 3)")
-        frame = self._chemfiles.Frame()
-        frame.resize(self.n_atoms)
-        frame.positions[:] = positions * 10.0
-        frame.cell = self._chemfiles.UnitCell(np.asarray(box, np.float64).T * 10.0)
-        frame.step = step
-        frame["time"] = self.tinit + step * self.dt
+        self._frame.positions[:] = positions * 10.0
+        self._frame.cell = self._chemfiles.UnitCell(np.asarray(box, np.float64).T * 10.0)
+        self._frame.step = step
+        self._frame["time"] = self.tinit + step * self.dt
+        self.append(self._encoded())
+
+    def _encoded(self) -> bytes:
+        """The frame as a file of its own, in memory."""
+        memory = os.memfd_create("frame.xtc", os.MFD_CLOEXEC)
         try:
-            self._file.write(frame)
-        except self._chemfiles.ChemfilesError as error:
-            raise cannot_write(self.path, OSError(0, str(error))) from error
-
-    def sync(self) -> None:
-        """Make the frames safe on the disk: chemfiles writes its buffer only when it closes the file."""
-        self._file.close()
-        self._lock.sync()
-        self._open()
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-        self._lock.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+            with self._chemfiles.Trajectory(f"/proc/self/fd/{memory}", "w", "XTC") as file:
+                file.write(self._frame)
+            return os.pread(memory, os.fstat(memory).st_size, 0)
+        finally:
+            os.close(memory)
 
 
 def _kept(file: RecordFile, n_atoms: int, before: int) -> int:
