@@ -111,7 +111,8 @@ def test_interrupt_stops_between_two_steps_and_the_run_goes_on(ranks):
 
 def test_blow_up_on_ranks_behind_is_raised_here_and_ends_them():
     before = children()
-    with water(2, dt=0.012, precision="fast") as sim:
+    listing = {"verlet_buffer_tolerance": -1, "rlist": 1.1, "nstlist": 5}
+    with water(2, dt=0.012, precision="fast", **listing) as sim:
         with pytest.raises(UnstableError):
             sim.run(500)
         with pytest.raises(ConfigError, match="ended with UnstableError"):

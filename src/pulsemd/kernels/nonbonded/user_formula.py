@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import ast
 import inspect
-import math
 import textwrap
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from types import FunctionType, ModuleType
 
 import numpy as np
@@ -22,7 +22,7 @@ from pulsemd.kernels.nonbonded import formula
 FUNCTIONS = {name: getattr(formula, name) for name in ("rsqrt", "sqrt", "exp", "where", "minimum", "maximum")}
 """Functions a pair potential may call without importing them."""
 
-_MODULES = {np: "numpy", math: "math"}
+_MODULES = ("numpy", "math", "pulsemd")
 _NUMBERS = (int, float, np.floating, np.integer)
 
 
@@ -40,7 +40,7 @@ class UserFormula:
     constants : tuple of (name, number)
         Numbers it refers to.
     names : tuple of (name, known name)
-        Other names of numpy, math and `FUNCTIONS` in its text.
+        Names in its text that stand for numpy, math, pulsemd or one of `FUNCTIONS`.
     """
 
     name: str
@@ -72,7 +72,7 @@ class UserFormula:
 
 @cache
 def _compiled(text: UserFormula):
-    known = FUNCTIONS | {"numpy": np, "math": math}
+    known = FUNCTIONS | {name: import_module(name) for name in _MODULES}
     namespace = FUNCTIONS | dict(text.constants) | {name: known[target] for name, target in text.names}
     exec(compile(text.source, f"<pair potential {text.name}>", "exec"), namespace)
     return namespace[text.name]
@@ -94,7 +94,7 @@ def capture(function: FunctionType) -> UserFormula:
     Raises
     ------
     InputError
-        If there is no text, or the function refers to something other than numbers, numpy, math and functions
+        If there is no text, or the function refers to something other than numbers, numpy, math, pulsemd and functions
         like itself.
     """
     if not isinstance(function, FunctionType) or function.__name__ == "<lambda>":
@@ -127,9 +127,7 @@ def _collect(function: FunctionType, sources, constants, names) -> None:
     for key, value in {**used.globals, **used.nonlocals}.items():
         if isinstance(value, _NUMBERS):
             constants[key] = float(value)
-        elif isinstance(value, ModuleType) and value in _MODULES:
-            names[key] = _MODULES[value]
-        elif value in FUNCTIONS.values():
+        elif (isinstance(value, ModuleType) and value.__name__ in _MODULES) or value in FUNCTIONS.values():
             names[key] = value.__name__
         elif value is function:
             raise InputError(f"pair potential {name} calls itself; write it as one expression")
