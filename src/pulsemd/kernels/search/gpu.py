@@ -5,6 +5,7 @@ Everything runs on the device's stream; the host waits once, at the end, for the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -211,6 +212,7 @@ class GpuSearch:
     def _choose_grid(self) -> None:
         """Columns about as wide as a cube of 64 atoms, and slabs of few atoms."""
         self._grid_is_stale = False
+        self._unbind()
         volume = abs(np.linalg.det(self._box)) * self._filled
         side = (SUPERCLUSTER * volume / self.n_atoms) ** (1.0 / 3.0)
         axes = np.argsort(self._widths, kind="stable")
@@ -266,6 +268,7 @@ class GpuSearch:
 
     def _make_list(self, entries: int, groups: int, words: int) -> None:
         device = self.device
+        self._unbind()
         self._room, self.entry_room = (entries, groups, words), (entries, self._max_super)
         self.list = ClusterList(
             device.empty((entries + (SIZES - 1) * self._max_super, 4), np.int32),
@@ -280,6 +283,7 @@ class GpuSearch:
     def _make_room(self, n_rows: int) -> None:
         if n_rows > self._n_rows:
             self._n_rows = n_rows
+            self._unbind()
             self._row_x = self.device.empty((n_rows, 4), np.int32)
             self._row_gid = self.device.empty(n_rows, np.int32)
             self._row_bin = self.device.empty((n_rows, 2), np.int32)
@@ -288,41 +292,69 @@ class GpuSearch:
     # ---- launches -------------------------------------------------------------------------------------------
 
     def _sort(self, x: Any, gid: Any) -> None:
-        device, slots, kernels = self.device, self.slots, self._kernels
-        n_rows, n_atoms = np.int32(len(gid)), np.int32(self.n_atoms)
-        row_blocks, atom_blocks = -(-len(gid) // _THREADS), -(-self.n_atoms // _THREADS)
         for array in (self.counters, self._bin_count):
-            device.clear(array)
-        device.fill_ones(self._slot_row)
+            self.device.clear(array)
+        self.device.fill_ones(self._slot_row)
+        if x is not self.slots.x or gid is not self.slots.gid:
+            launches = self._bind_sort(x, gid)
+        elif self._bound_sort:
+            launches = self._bound_sort
+        else:
+            launches = self._bound_sort = self._bind_sort(x, gid)
+        for launch in launches:
+            launch()
+
+    def _bind_sort(self, x: Any, gid: Any) -> list[Callable[[], None]]:
+        slots, kernels, n_rows, n_atoms = (
+            self.slots,
+            self._kernels,
+            np.int32(len(gid)),
+            np.int32(self.n_atoms),
+        )
+        row_blocks, atom_blocks = -(-len(gid) // _THREADS), -(-self.n_atoms // _THREADS)
         row_x, row_gid, row_bin = self._row_x, self._row_gid, self._row_bin
-        kernels["bin_atoms"](
-            row_blocks, _THREADS, x, gid, n_rows, self._grid, row_x, row_gid, row_bin, self._bin_count
-        )
-        kernels["scan_bins"](
-            1, 1024, self._grid, self._bin_count, self._bin_start, self._column_start, self.counters
-        )
-        kernels["fill_bins"](row_blocks, _THREADS, row_bin, n_rows, self._bin_start, self._binned_row)
-        kernels["sort_columns"](
-            atom_blocks, _THREADS, row_x, row_gid, row_bin, n_atoms, self._grid, self._bin_start,
-            self._column_start, self._binned_row, self._slot_row,
-        )  # fmt: skip
-        self._arrange(
-            self._max_super, SUPERCLUSTER, row_x, row_gid, self._slot_row, self._grid, self.scale, self._charge,
-            self._parameters, slots.x, slots.gid, slots.source, slots.slot_of_gid, slots.parameters,
-            self._cluster_center, self._cluster_half, self.super_center, self._super_half, self._super_extent,
-            self.counters,
-        )  # fmt: skip
+        return [
+            kernels["bin_atoms"].bind(
+                row_blocks, _THREADS, x, gid, n_rows, self._grid, row_x, row_gid, row_bin, self._bin_count
+            ),
+            kernels["scan_bins"].bind(
+                1, 1024, self._grid, self._bin_count, self._bin_start, self._column_start, self.counters
+            ),
+            kernels["fill_bins"].bind(
+                row_blocks, _THREADS, row_bin, n_rows, self._bin_start, self._binned_row
+            ),
+            kernels["sort_columns"].bind(
+                atom_blocks, _THREADS, row_x, row_gid, row_bin, n_atoms, self._grid, self._bin_start,
+                self._column_start, self._binned_row, self._slot_row,
+            ),
+            self._arrange.bind(
+                self._max_super, SUPERCLUSTER, row_x, row_gid, self._slot_row, self._grid, self.scale,
+                self._charge, self._parameters, slots.x, slots.gid, slots.source, slots.slot_of_gid,
+                slots.parameters, self._cluster_center, self._cluster_half, self.super_center, self._super_half,
+                self._super_extent, self.counters,
+            ),
+        ]  # fmt: skip
 
     def _list_pairs(self) -> None:
+        if self._bound_list is None:
+            self._bound_list = self._bind_list()
+        self._bound_list()
+
+    def _bind_list(self) -> Callable[[], None]:
         slots, pairs = self.slots, self.list
         kernel = self.device.kernel(list_program(self.chunk, self.exact, self._orthorhombic), "list_clusters")
-        kernel(
+        return kernel.bind(
             self._max_super, LIST_THREADS, self._grid, self._settings, self.scale, self._bin_start,
             self._column_start, slots.x, slots.gid, slots.slot_of_gid, self._cluster_center, self._cluster_half,
             self.super_center, self._super_half, self._super_extent, self._exclusion_offset,
             self._exclusion_atoms, pairs.entries, pairs.groups, pairs.masks, pairs.outer, pairs.words,
             self.counters, *(np.int64(room) for room in self._room),
         )  # fmt: skip
+
+    def _unbind(self) -> None:
+        """Forget prepared launches, some of whose arrays have been replaced."""
+        self._bound_sort: list[Callable[[], None]] = []
+        self._bound_list: Callable[[], None] | None = None
 
     # ---- results --------------------------------------------------------------------------------------------
 
