@@ -1,4 +1,4 @@
-"""Input files of short runs, from those of the bundled water."""
+"""Input files of short runs, from those of the bundled water; and the processes of a run."""
 
 from __future__ import annotations
 
@@ -34,3 +34,16 @@ def move_molecule(lines: list[str], molecule: int, onto: int, shift: float) -> N
         source, target = lines[2 + 3 * onto + k], 2 + 3 * molecule + k
         x = float(source[20:28]) + shift
         lines[target] = lines[target][:20] + f"{x:8.3f}" + source[28:44] + lines[target][44:]
+
+
+def workers_of(process: int) -> list[str]:
+    """Command lines of ranks that this launcher started and that still live."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []
+        except OSError:
+            continue
+        if b"pulsemd.halo.worker" in words and str(process).encode() in words:
+            found.append(entry.name)
+    return found

@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
-from run_files import write_input
+from run_files import workers_of, write_input
 
 from pulsemd.cli.main import main
 from pulsemd.io.checkpoint import read_checkpoint
-
-
-def workers_of(process: int) -> list[str]:
-    """Command lines of ranks that this launcher started and that still live."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []
-        except OSError:
-            continue
-        if b"pulsemd.halo.worker" in words and str(process).encode() in words:
-            found.append(entry.name)
-    return found
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
@@ -54,6 +41,35 @@ def test_signal_to_a_run_on_three_ranks_writes_a_checkpoint_and_exits_with_130(t
     assert not workers_of(process.pid)
     step = json.loads((tmp_path / "out" / "summary.json").read_text())["steps"]
     assert read_checkpoint(tmp_path / "out").step == step > 0
+
+
+@pytest.mark.slow
+def test_rank_that_is_killed_ends_the_run_with_its_name_and_the_checkpoint_goes_on(tmp_path):
+    words = [
+        *write_input(tmp_path),
+        "--ranks",
+        "3",
+        "--device",
+        "cpu",
+        "-o",
+        "out",
+        "--checkpoint-minutes",
+        "0",
+    ]
+    command = [sys.executable, "-m", "pulsemd.cli.main", "run", *words]
+    process = subprocess.Popen(
+        [*command, "--steps", "1000000"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    while not (tmp_path / "out" / "checkpoint.prev.pmd").exists() and process.poll() is None:
+        time.sleep(0.05)
+    os.kill(int(workers_of(process.pid)[0]), signal.SIGKILL)
+    said = process.communicate(timeout=120)[1]
+    assert process.returncode == 5, said
+    assert "killed by SIGKILL" in said
+    assert not workers_of(process.pid)
+    step = read_checkpoint(tmp_path / "out").step
+    again = [*command, "--restart", "out", "--steps", str(step + 20)]
+    assert subprocess.run(again, cwd=tmp_path, stderr=subprocess.DEVNULL).returncode == 0
 
 
 def test_max_hours_stops_with_a_checkpoint_and_exit_code_0(tmp_path, capsys):

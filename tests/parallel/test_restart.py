@@ -11,7 +11,7 @@ import sys
 import time
 
 import pytest
-from run_files import write_input
+from run_files import workers_of, write_input
 
 from pulsemd.cli.main import main
 
@@ -91,6 +91,9 @@ def kill_at_random(pulsemd, words, out, delay):
     alive = process.poll() is None
     process.send_signal(signal.SIGKILL)
     process.wait()
+    while workers_of(process.pid):
+        assert time.monotonic() < limit + 10, "ranks outlive their launcher"
+        time.sleep(0.01)
     return alive
 
 

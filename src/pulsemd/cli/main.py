@@ -152,8 +152,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except PulseMDError as error:
         print(f"error: {error}", file=sys.stderr)
         for note in getattr(error, "__notes__", ()):
-            # A rank's traceback is for bugs, and this is none; of a blow-up the message names the rank.
-            if "\n" not in note and not (error.exit_code == 6 and note.startswith("raised on rank")):
+            # Tracebacks are for bugs, and this is none; input is read by rank 0, and a blow-up names its rank.
+            if "\n" not in note and not (error.exit_code in (3, 6) and note.startswith("raised on rank")):
                 print(f"  {note}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:

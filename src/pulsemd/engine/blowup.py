@@ -18,6 +18,12 @@ from pulsemd.topology.terms import Terms
 Int32 = NDArray[np.int32]
 Float64 = NDArray[np.float64]
 
+CANNOT_MOVE = "would move more than a quarter of the box, cannot keep its constraints, or has no finite force or velocity"
+"""What an atom does whose update fails."""
+
+OVERLAPS = "feels a pair force that is out of range: atoms overlap"
+BONDED_OUT_OF_RANGE = "feels a bonded force that is not a number or out of range"
+
 FIXED_POINT_RANGE = 2.0**29
 """Forces beyond a quarter of the range of reproducible mode, kJ/mol/nm, may have wrapped around."""
 

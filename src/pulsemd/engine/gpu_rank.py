@@ -18,7 +18,7 @@ from pulsemd.base.units import BOLTZMANN
 from pulsemd.device.cuda import CudaDevice
 from pulsemd.domain.atoms import LocalAtoms
 from pulsemd.domain.grid import choose_grid
-from pulsemd.engine.blowup import Failure
+from pulsemd.engine.blowup import BONDED_OUT_OF_RANGE, CANNOT_MOVE, OVERLAPS, Failure
 from pulsemd.engine.coupling import degrees_of_freedom
 from pulsemd.engine.energies import ENERGY_SCALE, N_PAIR_SUMS, N_SUMS, SLOTS, VIRIAL
 from pulsemd.engine.local import exclusion_pairs
@@ -184,17 +184,14 @@ class GpuRank:
         error = int(self._update.read()["error"])
         if error != NO_ERROR:
             step, gid = self._first_step + (error >> 32), error & 0xFFFFFFFF
-            reason = "would move more than a quarter of the box, or its force or velocity is not finite"
-            return self._new_failure(step, gid, reason)
+            return self._new_failure(step, gid, CANNOT_MOVE)
         try:
             self._pairs.check()
         except UnstableError:
-            reason = "feels a pair force that is out of range: atoms overlap"
-            return self._new_failure(self.flags.step, self._strongest(), reason)
+            return self._new_failure(self.flags.step, self._strongest(), OVERLAPS)
         gid = self._bonded.bad_atom() if self._bonded.n_terms else -1
         if gid >= 0:
-            reason = "feels a bonded force that is not a number or out of range"
-            return self._new_failure(self.flags.step, gid, reason)
+            return self._new_failure(self.flags.step, gid, BONDED_OUT_OF_RANGE)
         return None
 
     @staticmethod

@@ -15,7 +15,7 @@ from pulsemd.domain.grid import choose_grid
 from pulsemd.domain.lattice import LATTICE, widths
 from pulsemd.domain.migrate import migrate
 from pulsemd.domain.plan import LocalDomain, build_halo
-from pulsemd.engine.blowup import Failure
+from pulsemd.engine.blowup import BONDED_OUT_OF_RANGE, CANNOT_MOVE, OVERLAPS, Failure
 from pulsemd.engine.coupling import degrees_of_freedom, v_rescale_factor
 from pulsemd.engine.energies import (
     ENERGY_SCALE,
@@ -331,8 +331,7 @@ class Rank:
             ENERGY_SCALE if self.reproducible else 0.0,
         )
         if bad >= 0:
-            reason = "would move more than a quarter of the box, or its force or velocity is not finite"
-            self._note(self._fastest(bad), reason)
+            self._note(self._fastest(bad), CANNOT_MOVE)
 
     def _sum_kinetic(self) -> Kinetic:
         n = self.domain.n_owned
@@ -353,10 +352,10 @@ class Rank:
     def failure(self) -> Failure | None:
         """What went wrong first on this rank since the start; not collective."""
         if self._pair_forces.out_of_range():
-            self._note(self._strongest(), "feels a pair force that is out of range: atoms overlap")
+            self._note(self._strongest(), OVERLAPS)
         row = self._bonded.bad_row()
         if row >= 0:
-            self._note(row, "feels a bonded force that is not a number or out of range")
+            self._note(row, BONDED_OUT_OF_RANGE)
         return self._failure
 
     def _strongest(self) -> int:
