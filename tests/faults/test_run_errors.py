@@ -14,7 +14,7 @@ from pulsemd.cli.main import main
 from pulsemd.io.checkpoint import read_checkpoint
 from pulsemd.io.gromacs.gro import read_gro
 from pulsemd.io.trajectory import read_dcd
-from pulsemd.io.xtc import XtcWriter
+from pulsemd.io.xdr import XdrWriter
 
 
 def attempt(tmp_path, capsys, words, *more, command="run"):
@@ -181,7 +181,7 @@ def test_full_disk_ends_the_run_with_whole_frames(tmp_path, water, kind):
     else:
         path = tmp_path / "out" / "trajectory.xtc"
         size = path.stat().st_size
-        with XtcWriter(path, 3000, 0.002, before=10**6):
+        with XdrWriter(path, "xtc", 3000, 0.002, interval=10**6, before=10**6):
             assert path.stat().st_size == size > limit - 20_000
 
 

@@ -1,4 +1,4 @@
-"""Trajectories of runs: XTC beside DCD, continued files, whole and unwrapped molecules."""
+"""Trajectories of runs: XTC and TRR beside DCD, continued files, whole and unwrapped molecules."""
 
 from __future__ import annotations
 
@@ -6,60 +6,78 @@ import numpy as np
 import pytest
 from run_files import write_input
 
+from pulsemd.base.errors import InputError
 from pulsemd.cli.main import main
 from pulsemd.io.energies import read_energies
+from pulsemd.io.gromacs.gro import read_gro
 from pulsemd.io.trajectory import DcdWriter, read_dcd
-from pulsemd.io.xtc import XtcWriter
+from pulsemd.io.xdr import XdrWriter
 
 chemfiles = pytest.importorskip("chemfiles")
 
 
 def frames(path):
-    """Steps, positions [nm] and box diagonals of an XTC file, as chemfiles reads it."""
+    """Steps, times [ps], positions [nm], velocities [nm/ps] and edges of a file, as chemfiles reads it."""
     with chemfiles.Trajectory(str(path)) as file:
         read = [file.read_step(k) for k in range(file.nsteps)]
-        return [
-            (f.step, f["time"], np.array(f.positions) / 10.0, np.array(f.cell.lengths) / 10.0) for f in read
-        ]
+    return [
+        (
+            f.step,
+            f["time"],
+            f.positions / 10.0,
+            f.velocities / 10.0 if f.has_velocities() else None,
+            f.cell.lengths,
+        )
+        for f in read
+    ]
 
 
-def test_xtc_frames_cut_off_or_late_are_dropped_when_continued(tmp_path):
-    path, x = tmp_path / "t.xtc", np.random.default_rng(1).random((50, 3)) * 4.0
-    with XtcWriter(path, 50, 0.002, 1.0) as writer:
+@pytest.mark.parametrize(("kind", "error"), [("xtc", 6e-4), ("trr", 4e-6)])
+@pytest.mark.parametrize("n_atoms", [5, 50])
+def test_frames_cut_off_or_late_are_dropped_when_continued(tmp_path, kind, error, n_atoms):
+    path, x = tmp_path / f"t.{kind}", np.random.default_rng(1).random((n_atoms, 3)) * 4.0
+    with XdrWriter(path, kind, n_atoms, 0.002, 1.0) as writer:
         for step in range(0, 50, 10):
-            writer.write(step, x + step, np.eye(3) * 4.0)
-        writer.sync()
+            writer.write(step, x + step, np.eye(3) * 4.0, x - step)
     with open(path, "ab") as handle:
         handle.write(path.read_bytes()[:100])
-    with XtcWriter(path, 50, 0.002, 1.0, before=30) as writer:
-        writer.write(30, x + 30, np.eye(3) * 4.0)
+    with XdrWriter(path, kind, n_atoms, 0.002, 1.0, interval=10, before=30) as writer:
+        writer.write(30, x + 30, np.eye(3) * 4.0, x - 30)
     read = frames(path)
     assert [step for step, *_ in read] == [0, 10, 20, 30]
     assert [time for _, time, *_ in read] == pytest.approx([1.0, 1.02, 1.04, 1.06])
-    for step, _, positions, edges in read:
-        assert np.abs(positions - x - step).max() < 6e-4
-        assert edges == pytest.approx([4.0, 4.0, 4.0])
+    for step, _, positions, velocities, edges in read:
+        assert np.abs(positions - x - step).max() < error
+        assert (velocities is None) == (kind == "xtc")
+        assert velocities is None or np.abs(velocities - x + step).max() < error
+        assert edges == pytest.approx([40.0, 40.0, 40.0])
+    with pytest.raises(InputError, match="ends with step 30, and frames up to the checkpoint's step 60"):
+        XdrWriter(path, kind, n_atoms, 0.002, 1.0, interval=10, before=60)
+    with pytest.raises(InputError, match=f"no {kind.upper()} frame of 20 atoms"):
+        XdrWriter(path, kind, 20, 0.002, 1.0, interval=10, before=30)
 
 
-def test_xtc_of_a_restarted_run_equals_the_dcd_of_a_whole_one(tmp_path):
+@pytest.mark.parametrize("kind", ["xtc", "trr"])
+def test_trajectory_of_a_restarted_run_equals_the_dcd_of_a_whole_one(tmp_path, kind):
     words = [*write_input(tmp_path, nstxout_compressed=5), "--precision", "reproducible", "--device", "cpu"]
     whole, part = tmp_path / "whole", tmp_path / "part"
     assert main(["run", *words, "-o", str(whole), "--steps", "20"]) == 0
-    xtc = [*words, "-o", str(part), "--trajectory", "xtc"]
-    assert main(["run", *xtc, "--steps", "12"]) == 0
-    assert main(["run", *xtc, "--steps", "20", "--restart", str(part), "--xvg"]) == 0
-    dcd, read = read_dcd(whole / "trajectory.dcd"), frames(part / "trajectory.xtc")
+    other = [*words, "-o", str(part), "--trajectory", kind]
+    assert main(["run", *other, "--steps", "12"]) == 0
+    assert main(["run", *other, "--steps", "20", "--restart", str(part), "--xvg"]) == 0
+    dcd, read = read_dcd(whole / "trajectory.dcd"), frames(part / f"trajectory.{kind}")
     assert [step for step, *_ in read] == dcd.steps.tolist() == [0, 5, 10, 15, 20]
-    for (_, _, positions, _), expected in zip(read, dcd.positions, strict=True):
-        assert np.abs(positions - expected).max() < 6e-4
+    for (_, _, positions, *_), expected in zip(read, dcd.positions, strict=True):
+        assert np.abs(positions - expected).max() < (6e-4 if kind == "xtc" else 1e-6)
+    if kind == "trr":
+        final = read_gro(part / "final.gro").velocities
+        assert np.abs(read[-1][3] - final).max() < 1e-4
     xvg = [line for line in (part / "energies.xvg").read_text().split("\n") if line and line[0] not in "@#"]
     table = read_energies(part / "energies.csv")
     assert np.array([line.split() for line in xvg], float)[:, 0].tolist() == table["time_ps"].tolist()
 
 
 def test_dcd_continued_with_another_interval_or_system_is_refused(tmp_path):
-    from pulsemd.base.errors import InputError
-
     with DcdWriter(tmp_path / "t.dcd", 5, 0.002, 10) as writer:
         writer.write(0, np.zeros((5, 3)), np.eye(3))
     with pytest.raises(InputError, match="every 10 steps, not 20"):
@@ -79,6 +97,10 @@ def test_unwrapped_positions_go_on_over_a_restart_and_never_jump(tmp_path):
             ["run", *unwrapped, "-o", str(tmp_path / "r"), "--steps", "100", "--restart", str(tmp_path / "r")]
         )
         == 0
+    )
+    assert (
+        main(["run", *words, "-o", str(tmp_path / "r"), "--steps", "120", "--restart", str(tmp_path / "r")])
+        == 3
     )
     assert main(["run", *words, "-o", str(tmp_path / "w"), "--steps", "100"]) == 0
     assert (tmp_path / "u" / "trajectory.dcd").read_bytes() == (

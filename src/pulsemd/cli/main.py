@@ -82,7 +82,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
         "--max-hours", type=_amount, metavar="HOURS", help="checkpoint and stop after this time"
     )
     parser.add_argument("-n", dest="index", metavar="INDEX.ndx", help="groups besides the default ones")
-    parser.add_argument("--trajectory", choices=("dcd", "xtc"), help="format of the trajectory (dcd)")
+    parser.add_argument("--trajectory", choices=("dcd", "xtc", "trr"), help="format of the trajectory (dcd)")
     parser.add_argument(
         "--positions",
         choices=("whole", "unwrapped"),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,21 +21,7 @@ from pulsemd.io.gromacs.gro_writer import write_gro
 from pulsemd.io.gromacs.mdp import to_mdp
 from pulsemd.io.output import replacing, write_whole
 from pulsemd.io.trajectory import DcdWriter
-from pulsemd.io.xtc import XtcWriter
-
-
-class TrajectoryWriter(Protocol):
-    """What the writers of all formats do."""
-
-    def write(self, step: int, positions: NDArray[np.float64], box: NDArray[np.float64]) -> None:
-        """Append a frame."""
-
-    def sync(self) -> None:
-        """Make the frames safe on the disk."""
-
-    def __enter__(self) -> Any: ...
-
-    def __exit__(self, *error: Any) -> None: ...
+from pulsemd.io.xdr import XdrWriter
 
 
 @dataclass(frozen=True)
@@ -71,11 +57,14 @@ def open_outputs(transport: Transport, system: System, request: RunRequest, out:
         table = stack.enter_context(EnergyWriter(out / "energies.csv", columns, before))
         trajectory = None
         if interval:
-            trajectory = stack.enter_context(_open_trajectory(system, request, out, interval, before))
+            trajectory = _open_trajectory(system, request, out, interval, before)
+            stack.enter_context(trajectory)
 
         def write_frame(frame: Frame) -> None:
             assert trajectory is not None
-            trajectory.write(frame.step, _positions(system, request, frame), system.user_box)
+            some = slice(None) if request.atoms is None else request.atoms
+            positions = _positions(system, request, frame)[some]
+            trajectory.write(frame.step, positions, system.user_box, frame.v[some])
 
         def write_last(frame: Frame) -> None:
             _write_frame(out / "final.gro", system, frame, frame.v)
@@ -97,23 +86,22 @@ def open_outputs(transport: Transport, system: System, request: RunRequest, out:
 
 def _open_trajectory(
     system: System, request: RunRequest, out: Path, interval: int, before: int | None
-) -> TrajectoryWriter:
+) -> DcdWriter | XdrWriter:
     s, topology = system.settings, system.topology
     n_atoms = topology.n_atoms if request.atoms is None else len(request.atoms)
     first = -(-system.step // interval) * interval
-    if request.trajectory == "xtc":
-        return XtcWriter(out / "trajectory.xtc", n_atoms, s.dt, s.tinit, before)
+    if request.trajectory != "dcd":
+        path = out / f"trajectory.{request.trajectory}"
+        return XdrWriter(path, request.trajectory, n_atoms, s.dt, s.tinit, interval, before)
     return DcdWriter(out / "trajectory.dcd", n_atoms, s.dt, interval, first, topology.title, before)
 
 
 def _positions(system: System, request: RunRequest, frame: Frame) -> NDArray[np.float64]:
-    """Positions of a frame as asked for: molecules whole or unwrapped, all atoms or some."""
+    """Positions of all atoms as asked for: molecules whole, or unwrapped."""
     if request.positions == "unwrapped":
         assert frame.image is not None
-        positions = system.unwrapped_positions(frame.x, frame.image)
-    else:
-        positions = system.whole_positions(frame.x)
-    return positions if request.atoms is None else positions[request.atoms]
+        return system.unwrapped_positions(frame.x, frame.image)
+    return system.whole_positions(frame.x)
 
 
 def _write_frame(path: Path, system: System, frame: Frame, v: NDArray[np.float32] | None) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from pulsemd.base.errors import ConfigError, PulseMDError
+from pulsemd.base.errors import ConfigError, InputError, PulseMDError
 from pulsemd.cli.outputs import open_outputs
 from pulsemd.cli.request import RunRequest
 from pulsemd.cli.stop import StopRequest
@@ -85,6 +85,11 @@ def _read_here(request: RunRequest) -> tuple[System, RunRequest]:
             request.options.precision,
             configuration.reference,
         )
+        if request.append and (checkpoint.image is None) == (request.positions == "unwrapped"):
+            raise InputError(
+                "was written with another --positions; continue with the same, or with another -o",
+                request.restart,
+            )
         _say(f"going on from step {system.step} of {request.restart}")
         return system, request
     system = prepare_system(

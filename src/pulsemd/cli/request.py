@@ -46,7 +46,7 @@ class RunRequest:
     max_hours : float or None
     index : Path or None
         File of groups.
-    trajectory : {'dcd', 'xtc'}
+    trajectory : {'dcd', 'xtc', 'trr'}
     positions : {'whole', 'unwrapped'}
     xvg : bool
     atoms : (k,) int32 or None
@@ -66,7 +66,7 @@ class RunRequest:
     checkpoint_minutes: float = 15.0
     max_hours: float | None = None
     index: Path | None = None
-    trajectory: Literal["dcd", "xtc"] = "dcd"
+    trajectory: Literal["dcd", "xtc", "trr"] = "dcd"
     positions: Literal["whole", "unwrapped"] = "whole"
     xvg: bool = False
     atoms: NDArray[np.int32] | None = None
@@ -134,7 +134,7 @@ def output_options(args: argparse.Namespace, table: dict[str, Any]) -> dict[str,
     """Fields of `RunRequest` about results, from the command line, else from a TOML's ``[pulsemd]`` table."""
     values = {name: table[name] for name in OUTPUT_FLAGS if name in table}
     values |= {name: value for name in OUTPUT_FLAGS if (value := getattr(args, name, None)) is not None}
-    for name, known in (("trajectory", ("dcd", "xtc")), ("positions", ("whole", "unwrapped"))):
+    for name, known in (("trajectory", ("dcd", "xtc", "trr")), ("positions", ("whole", "unwrapped"))):
         if values.get(name, known[0]) not in known:
-            raise ConfigError(f"[pulsemd] {name} = {values[name]}: there are {' and '.join(known)}")
+            raise ConfigError(f"[pulsemd] {name} = {values[name]}: there are {', '.join(known)}")
     return values

@@ -17,8 +17,8 @@ from pulsemd.io.checkpoint import NAME
 from pulsemd.io.gromacs.mdp import read_settings
 
 RESULTS = (
-    "energies.csv", "trajectory.dcd", "trajectory.xtc", "final.gro", "summary.json", "run.mdp", "energies.xvg",
-    "checkpoint.pmd", "checkpoint.prev.pmd", "crash.gro",
+    "energies.csv", "trajectory.dcd", "trajectory.xtc", "trajectory.trr", "final.gro", "summary.json", "run.mdp",
+    "energies.xvg", "checkpoint.pmd", "checkpoint.prev.pmd", "crash.gro",
 )  # fmt: skip
 """Files of a run's directory."""
 

@@ -18,7 +18,9 @@ from pulsemd.topology.terms import Terms
 Int32 = NDArray[np.int32]
 Float64 = NDArray[np.float64]
 
-CANNOT_MOVE = "would move more than a quarter of the box, cannot keep its constraints, or has no finite force or velocity"
+CANNOT_MOVE = (
+    "would move more than a quarter of the box, breaks its constraints, or has no finite force or velocity"
+)
 """What an atom does whose update fails."""
 
 OVERLAPS = "feels a pair force that is out of range: atoms overlap"

@@ -104,7 +104,7 @@ class DcdWriter(RecordFile):
         self.patch(_LAST_STEP_OFFSET, _int32(self.first_step + max(due - 1, 0) * interval))
         self.patch(_N_FRAMES_OFFSET, _int32(due))
 
-    def write(self, step: int, positions: Floats, box: Floats) -> None:
+    def write(self, step: int, positions: Floats, box: Floats, velocities: Floats | None = None) -> None:
         """Append a frame.
 
         Parameters
@@ -113,6 +113,8 @@ class DcdWriter(RecordFile):
             Must be the next multiple of `interval` after the first step.
         positions : (n_atoms, 3) float, nm
         box : (3, 3) float, rows a, b, c in nm
+        velocities : ignored
+            The format has none; taken so that all writers are called alike.
 
         Raises
         ------
