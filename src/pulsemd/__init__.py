@@ -8,12 +8,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pulsemd.base.version import VERSION
+
 if TYPE_CHECKING:
     from pulsemd.engine.api import Simulation, Snapshot
     from pulsemd.kernels.nonbonded.formula import exp, maximum, minimum, rsqrt, sqrt, where
     from pulsemd.kernels.nonbonded.potential import PairPotential
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
     "PairPotential",

@@ -8,8 +8,8 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-import pulsemd
 from pulsemd.base.errors import PulseMDError
+from pulsemd.base.version import VERSION
 
 RUNGS = ("loopback", "shmem", "mpi", "nccl", "nvshmem-stream", "nvshmem-pulse", "nvshmem-fused")
 
@@ -19,7 +19,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="pulsemd", description="Molecular dynamics on many ranks, from Python."
     )
-    parser.add_argument("--version", action="version", version=f"pulsemd {pulsemd.__version__}")
+    parser.add_argument("--version", action="version", version=f"pulsemd {VERSION}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     run = commands.add_parser("run", help="run molecular dynamics")
     _add_input(run)
@@ -165,7 +165,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception:
         traceback.print_exc()
         print(
-            f"error: this is a bug in pulsemd {pulsemd.__version__}; please report it with the lines "
+            f"error: this is a bug in pulsemd {VERSION}; please report it with the lines "
             "above and the command",
             file=sys.stderr,
         )

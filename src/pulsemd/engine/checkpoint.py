@@ -14,8 +14,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-import pulsemd
 from pulsemd.base.errors import InputError
+from pulsemd.base.version import VERSION
 from pulsemd.domain.lattice import lattice_transform, to_lattice
 from pulsemd.engine.simulation import Simulation
 from pulsemd.engine.system import Continuation, System
@@ -53,7 +53,7 @@ def take_checkpoint(simulation: Simulation, topology_hash: str) -> Checkpoint | 
         settings=_plain(system.settings),
         topology=topology_hash,
         versions={
-            "pulsemd": pulsemd.__version__,
+            "pulsemd": VERSION,
             "python": platform.python_version(),
             "numpy": np.__version__,
             "numba": numba.__version__,

@@ -11,7 +11,7 @@ from typing import Any
 import numba
 import numpy as np
 
-import pulsemd
+from pulsemd.base.version import VERSION
 from pulsemd.engine.simulation import Simulation
 from pulsemd.io.output import write_whole
 
@@ -80,7 +80,7 @@ def summarize(
         "energies": simulation.energies(),
         "trajectory_hash": digest,
         "versions": {
-            "pulsemd": pulsemd.__version__,
+            "pulsemd": VERSION,
             "python": platform.python_version(),
             "numpy": np.__version__,
             "numba": numba.__version__,

@@ -18,8 +18,8 @@ from types import ModuleType
 import llvmlite
 import numba
 
-import pulsemd
 from pulsemd.base.errors import ConfigError
+from pulsemd.base.version import VERSION
 from pulsemd.kernels.nonbonded.spec import KernelSpec
 
 _PACKAGE = Path(__file__).parent
@@ -131,7 +131,7 @@ def _branches(kinds: tuple[int, ...], masks: tuple[bool, ...]) -> str:
 def _fingerprint() -> str:
     """What compiled code depends on beside the text of its module."""
     texts = [(_PACKAGE / name).read_text() for name in _SOURCES]
-    return "\0".join([pulsemd.__version__, numba.__version__, llvmlite.__version__, *texts])
+    return "\0".join([VERSION, numba.__version__, llvmlite.__version__, *texts])
 
 
 def _write(path: Path, source: str) -> None:
