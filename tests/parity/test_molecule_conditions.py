@@ -110,10 +110,16 @@ two
 [ molecules ]
 M 1
 """
-MDP = "integrator = md\ndt = 0.001\nrcoulomb = {cutoff}\nrvdw = {cutoff}\nverlet-buffer-tolerance = -1\nrlist = {cutoff}\n"
+MDP = """integrator = md
+dt = 0.001
+rcoulomb = {cutoff}
+rvdw = {cutoff}
+rlist = {cutoff}
+verlet-buffer-tolerance = -1
+"""
 
 
-def write(folder, positions, edge, cutoff=0.5, **values):
+def write(folder, positions, edges=(3.0, 3.0, 3.0), cutoff=0.5, **values):
     """conf.gro, topol.top and run.mdp of one molecule."""
     defaults = {"sigma": 0.3, "epsilon": 0.5, "d_sigma": 0, "d_epsilon": 0, "charge": 0.3, "length": 0.15}
     text = TWO.format(**defaults | {"atoms": "", "terms": ""} | values)
@@ -122,17 +128,7 @@ def write(folder, positions, edge, cutoff=0.5, **values):
     rows = [
         f"    1M    A{i + 1:<5}{i + 1:4d}{x:8.3f}{y:8.3f}{z:8.3f}" for i, (x, y, z) in enumerate(positions)
     ]
-    (folder / "conf.gro").write_text(
-        "\n".join(
-            [
-                "m",
-                str(len(rows)),
-                *rows,
-                f"{edge} {edge} {edge}" if isinstance(edge, float) else f"{edge} 4",
-                "",
-            ]
-        )
-    )
+    (folder / "conf.gro").write_text("\n".join(["m", str(len(rows)), *rows, " ".join(map(str, edges)), ""]))
 
 
 def load(folder) -> System:
@@ -144,7 +140,7 @@ def load(folder) -> System:
 
 def test_bonded_partner_outside_the_list_widens_the_halo(tmp_path):
     """1.5 nm apart with a list of 0.5 nm: the halo must reach as far as the bond."""
-    write(tmp_path, [(2.2, 3.0, 3.0), (3.7, 3.0, 3.0)], 6.0, length=1.0)
+    write(tmp_path, [(2.2, 3.0, 3.0), (3.7, 3.0, 3.0)], (6, 6, 6), length=1.0)
     system = load(tmp_path)
     alone = evaluate(system)
     assert alone[0]["bond"] == pytest.approx(0.5 * 100 * 0.5**2, rel=1e-6)
@@ -154,7 +150,7 @@ def test_bonded_partner_outside_the_list_widens_the_halo(tmp_path):
 
 def test_bonded_partner_too_far_for_the_grid_is_refused_with_the_limit(tmp_path):
     """4.5 nm along y, more than half the box along x: no halo along x is that wide."""
-    write(tmp_path, [(1.0, 3.0, 3.0), (1.0, 7.5, 3.0)], "4 10", length=4.4)
+    write(tmp_path, [(1.0, 3.0, 3.0), (1.0, 7.5, 3.0)], (4, 10, 4), length=4.4)
     system = load(tmp_path)
     assert evaluate(system)[0]["bond"] == pytest.approx(0.5 * 100 * 0.1**2, rel=1e-4)
     assert evaluate(system, 2, (1, 2, 1))[0] == evaluate(system)[0]
@@ -178,9 +174,9 @@ def energies_of(folder, capsys) -> dict[str, float]:
 )
 def test_chargeless_site_exactly_on_another_atom_changes_nothing(tmp_path, capsys, dummy):
     positions = [(1.0, 1.0, 1.0), (1.16, 1.0, 1.0)]
-    write(tmp_path, positions, 3.0)
+    write(tmp_path, positions)
     expected = energies_of(tmp_path, capsys)
-    write(tmp_path, [*positions, positions[0]], 3.0, atoms="3 D 1 M D 1 0 12", **dummy)
+    write(tmp_path, [*positions, positions[0]], atoms="3 D 1 M D 1 0 12", **dummy)
     found = energies_of(tmp_path, capsys)
     for term in ("bond", "lj", "coulomb", "potential"):
         assert found[term] == pytest.approx(expected[term], abs=1e-6), term
@@ -193,28 +189,28 @@ def test_chargeless_site_exactly_on_another_atom_changes_nothing(tmp_path, capsy
 def test_site_of_zero_sigma_exactly_on_another_atom_is_an_overlap_by_the_combination_rule(tmp_path, capsys):
     """Rule 2 gives it half the sigma of the other: it is no ghost."""
     positions = [(1.0, 1.0, 1.0), (1.16, 1.0, 1.0), (1.0, 1.0, 1.0)]
-    write(tmp_path, positions, 3.0, atoms="3 D 1 M D 1 0 12", d_epsilon=0.7)
+    write(tmp_path, positions, atoms="3 D 1 M D 1 0 12", d_epsilon=0.7)
     assert main(["energy", *command(tmp_path)]) == 6
     assert "lj with M 1 A1 (atom 1)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("mass", ["0", "-1"])
 def test_mass_zero_is_refused_and_never_guessed(tmp_path, capsys, mass):
-    write(tmp_path, [(1, 1, 1), (1.16, 1, 1), (2, 2, 2)], 3.0, atoms=f"3 D 1 M D 1 0 {mass}")
+    write(tmp_path, [(1, 1, 1), (1.16, 1, 1), (2, 2, 2)], atoms=f"3 D 1 M D 1 0 {mass}")
     with pytest.raises(InputError, match="mass") as caught:
         load(tmp_path)
     assert caught.value.line == 11
 
 
 def test_pair_14_of_atoms_on_one_place_names_the_atom(tmp_path):
-    write(tmp_path, [(1, 1, 1), (1.16, 1, 1), (1, 1, 1)], 3.0, atoms="3 A 1 M A3 1 0 12",
+    write(tmp_path, [(1, 1, 1), (1.16, 1, 1), (1, 1, 1)], atoms="3 A 1 M A3 1 0 12",
           terms="2 3 1 0.15 100\n[ pairs ]\n1 3 1 1e-3 1e-6")  # fmt: skip
     with pytest.raises(UnstableError, match=r"M 1 A[13] \(atom [13]\)"):
         evaluate(load(tmp_path))
 
 
 def test_cutoff_beyond_half_the_smallest_width_exits_4_with_the_three_widths(tmp_path, capsys):
-    write(tmp_path, [(1, 1, 1), (1.16, 1, 1)], 3.0, cutoff=1.6)
+    write(tmp_path, [(1, 1, 1), (1.16, 1, 1)], cutoff=1.6)
     assert main(["energy", *command(tmp_path)]) == 4
     assert capsys.readouterr().err.count("3.000") >= 3
 

@@ -19,8 +19,8 @@ DT = 0.002
 def groups(n, box, seed=0):
     """n of each: O-H, CH2, CH3, NH4 and a rigid triangle, at random places and orientations.
 
-    Returns lattice positions, velocities, forces, masses, and what the kernel calls group_offset, pair_offset, pairs and
-    lengths.
+    Returns lattice positions, velocities, forces, masses, and what the kernel calls group_offset, pair_offset, pairs
+    and lengths.
     """
     rng = np.random.default_rng(seed)
     r, mass, group_offset, pair_offset, pairs, lengths = [], [], [0], [0], [], []
@@ -67,7 +67,7 @@ def advance(
 
 
 def solve(old, free, mass, pairs, lengths):
-    """Multipliers g of new_i = free_i + sum_c g_c r_c / m_i, with r_c = old_i - old_j, that give the lengths: Newton."""
+    """Multipliers g for the lengths: new_i = free_i + sum_c g_c r_c / m_i, with r_c = old_i - old_j, by Newton."""
     g = np.zeros(len(pairs))
     r = old[pairs[:, 0]] - old[pairs[:, 1]]
     shift = np.zeros((len(pairs), len(old), 3))  # of all atoms, per unit of each multiplier
