@@ -1,10 +1,10 @@
 """Boxes of any size, cut from replicas of a bundled equilibrated box.
 
 A bundled box is periodic, so whole replicas of it are equilibrated as they stand. For any other size a cube is cut
-from the replicas. Molecules then meet across its new faces that never met before: those that come too close are
-removed, the cube is cut a little larger to make up for them, and the molecules are moved together to the density of
-the bundled box (each stays rigid). The seam's disorder heats such a box for a few ps, until the thermostat has taken it
-out; a time step of 2 fs holds from the start.
+from the replicas. Molecules then meet across its new faces that never met before: the closest are removed, the cube is
+cut a little larger to make up for them, and the molecules are moved together to the density of the bundled box (each
+stays rigid). The seam's disorder heats such a box for a few ps, until the thermostat has taken it out; a time step of
+2 fs holds from the start.
 """
 
 from __future__ import annotations
@@ -33,6 +33,9 @@ MINIMUM_ATOMS: Final = 1500
 
 _CONTACT: Final = {"OO": 0.245, "HO": 0.155, "HH": 0.165, "CO": 0.28, "CH": 0.22, "CC": 0.32}
 """About the closest contacts between molecules, nm, met in the bundled boxes; a pair below one is an overlap."""
+
+_CUT_STEP: Final = 0.002
+"""Steps of the tried cuts, as a part of the edge."""
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -175,26 +178,33 @@ def _wanted_counts(tile: _Tile, n_atoms: int) -> list[int]:
 
 
 def _fill(tile: _Tile, counts: Sequence[int], edge: float) -> list[_Molecules]:
-    """Exactly `counts` molecules of each kind in a periodic cube of the given edge [nm]."""
+    """Exactly `counts` molecules of each kind in a periodic cube of the given edge [nm].
+
+    Of the cuts from `edge` upwards, the one whose closest contact is the farthest after all is moved together: a larger
+    cut has fewer overlaps to keep, and shrinks more. The first without any ends the search.
+    """
     replicas = round(edge / tile.edge)
     if list(counts) == (replicas**3 * tile.counts).tolist():
         return _cut(tile, np.zeros(3), replicas * tile.edge)
-    origin, cut = _best_origin(tile, counts, edge), edge
-    for _ in range(30):
+    origin = _best_origin(tile, counts, edge)
+    best, result = 0.0, None
+    for cut in edge * np.arange(1.0, 1.3, _CUT_STEP):
         molecules = _cut(tile, origin, cut)
         closeness = _closeness(molecules, cut)
-        left = [np.count_nonzero(of_kind >= 1.0) for of_kind in closeness]
-        scarce = int(np.argmin([n / wanted for n, wanted in zip(left, counts, strict=True)]))
-        spare, wanted = left[scarce] - counts[scarce], counts[scarce]
-        if 0 <= spare <= 5 + 0.005 * wanted:
+        if any(len(kind) < n for kind, n in zip(molecules, counts, strict=True)):
+            continue
+        kept = [np.sort(np.argpartition(-c, n - 1)[:n]) for c, n in zip(closeness, counts, strict=True)]
+        worst = min(float(c[rows].min()) for c, rows in zip(closeness, kept, strict=True))
+        if min(worst, 1.0) * edge / cut > best:
+            best = min(worst, 1.0) * edge / cut
+            result = [
+                _Molecules(kind.kind, kind.first[rows] * (edge / cut), kind.copy_of[rows], kind.shape)
+                for kind, rows in zip(molecules, kept, strict=True)
+            ]
+        if worst >= 1.0:
             break
-        cut *= float(np.cbrt((wanted + 2 + 0.002 * wanted) / left[scarce]))
-    else:
-        raise RuntimeError(f"no cut of the bundled box gives {counts} molecules without overlap")
-    result = []
-    for kind, of_kind, n in zip(molecules, closeness, counts, strict=True):
-        kept = np.sort(np.argpartition(-of_kind, n - 1)[:n])
-        result.append(_Molecules(kind.kind, kind.first[kept] * (edge / cut), kind.copy_of[kept], kind.shape))
+    if result is None:
+        raise RuntimeError(f"no cut of the bundled box holds {counts} molecules")
     return result
 
 
