@@ -13,7 +13,7 @@ from pulsemd.kernels.nonbonded.generate import load_pair_kernel
 from pulsemd.kernels.nonbonded.parameters import AtomParameters, constant_vector, kernel_combination
 from pulsemd.kernels.nonbonded.potential import PairPotential
 from pulsemd.kernels.nonbonded.settings import PairSettings, pair_constants
-from pulsemd.kernels.nonbonded.spec import BLOCK, FORCE_LIMIT, KernelSpec, Precision
+from pulsemd.kernels.nonbonded.spec import BLOCK, FORCE_LIMIT, LIMIT_DISTANCE, KernelSpec, Precision
 from pulsemd.kernels.nonbonded.user_formula import UserFormula
 from pulsemd.kernels.search.clusters import aligned, gather_blocks, scatter_add
 from pulsemd.kernels.search.lists import Exclusions, TileList
@@ -123,7 +123,8 @@ class PairForces:
         blank = self._formula is None  # the formula of a user may not be zero for empty places
         self._list = build_pair_list(rows, box, r_list, split_dims, exact, self._list, blank)
         self.variant = self._choose_spec(box, r_list)
-        self._constants = constant_vector(self.constants, box, FORCE_LIMIT[self.precision])
+        limit = FORCE_LIMIT[self.precision] / (LIMIT_DISTANCE if self.precision == "fast" else 1.0)
+        self._constants = constant_vector(self.constants, box, limit)
         self._parameters, self._type_index = self.atom_parameters.blocks(self._list, type_index, charge)
         n_blocks = self._list.counts.clusters
         self._x = aligned(n_blocks * BLOCK, np.int32)

@@ -28,6 +28,9 @@ ENERGY_SCALE = 2.0**20
 FORCE_LIMIT = {"fast": 2.0**22, "reproducible": 2.0**18}
 """Largest force of one pair [kJ/mol/nm]; beyond it the kernel reports an error (see `PairForces.check`)."""
 
+LIMIT_DISTANCE = 0.1
+"""Distance [nm] at which the limit of fast mode holds, which watches force over r."""
+
 MINIMUM_DISTANCE2 = 3.82e-7
 """Smallest r^2 [nm^2] that enters a formula: its -6th power is still a float32. Closer pairs that interact
 exceed `FORCE_LIMIT`; those that do not interact give zero instead of 0 * inf."""

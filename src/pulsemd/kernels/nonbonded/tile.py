@@ -28,7 +28,7 @@ from pulsemd.kernels.nonbonded.trace.memory import (
     load_vector,
     splat,
 )
-from pulsemd.kernels.nonbonded.trace.vector import FAST, I32, I64, REPRODUCIBLE, Mask, Vector, group
+from pulsemd.kernels.nonbonded.trace.vector import F32, FAST, I32, I64, REPRODUCIBLE, Mask, Vector, group
 
 GROUP = 2
 
@@ -55,6 +55,39 @@ class Atoms:
     x: list[Any]
     charge: Vector
     parameters: list[Vector]
+
+
+class ForceLimit:
+    """Watches the forces of pairs. Reproducible: each of them. Fast: the sum of (force over r)^2 of each lane.
+
+    The sum costs one instruction for a vector of pairs, a comparison of every pair four.
+    """
+
+    def __init__(self, builder, limit2: Vector, summed: bool) -> None:
+        self.builder, self.limit2, self.summed = builder, limit2, summed
+        kind, start = (F32, 0.0) if summed else (ir.IntType(1), 1)
+        self._state = [
+            cgutils.alloca_once_value(builder, constant_vector(kind, start, LANES)) for _ in range(GROUP)
+        ]
+
+    def add(self, force: Vector, r2: Vector) -> None:
+        """Take in a group of rows."""
+        if self.summed:
+            old = force.like([self.builder.load(state) for state in self._state])
+            new = force.multiply_add(force, old).values
+        else:
+            good = (force * force * r2 < self.limit2).values
+            new = [self.builder.and_(self.builder.load(s), g) for s, g in zip(self._state, good, strict=True)]
+        for state, value in zip(self._state, new, strict=True):
+            self.builder.store(value, state)
+
+    def exceeded(self) -> ir.Value:
+        """i64, 1 if a force was beyond the limit or not a number."""
+        builder = self.builder
+        good = [builder.load(state) for state in self._state]
+        if self.summed:
+            good = (self.limit2.like(good) < self.limit2).values
+        return builder.zext(any_lane(builder, builder.not_(builder.and_(*good))), I64)
 
 
 class TileLoop:
@@ -92,7 +125,7 @@ class TileLoop:
         ]
         rows = [self._load_row(builder.add(offset, index(row))) for row in range(ROWS)]
         row_types = self._load_row_types(type_offset)
-        good = cgutils.alloca_once_value(builder, constant_vector(ir.IntType(1), 1, LANES))
+        limit = ForceLimit(builder, self.constants["limit2"], self.spec.precision == "fast")
         with cgutils.for_range_slice(builder, first, last, index(1)) as (k, _):
             j_cluster = builder.sext(load(builder, self.pointers.j_cluster, k), I64)
             lanes = self._load_lanes(builder.mul(j_cluster, index(BLOCK)))
@@ -101,12 +134,10 @@ class TileLoop:
             self.sums.begin_tile(self.pointers.forces, builder.mul(j_cluster, index(BLOCK)))
             for start in range(0, ROWS, GROUP):
                 members = range(start, start + GROUP)
-                ok = self._pair_rows(members, rows, lanes, row_types, lane_types, bits)
-                for row in ok.values:
-                    builder.store(builder.and_(builder.load(good), row), good)
+                limit.add(*self._pair_rows(members, rows, lanes, row_types, lane_types, bits))
             self.sums.end_tile()
         self.sums.end_rows(self.pointers.forces, offset, self.pointers.totals, builder.sub(last, first))
-        return builder.zext(any_lane(builder, builder.not_(builder.load(good))), I64)
+        return limit.exceeded()
 
     def _broadcast(self, pointer: ir.Value, offset: ir.Value) -> Vector:
         return Vector(
@@ -163,8 +194,10 @@ class TileLoop:
         ]
         return [builder.sext(kind, I64) for kind in loaded]
 
-    def _pair_rows(self, members: range, rows, lanes: Atoms, row_types, lane_types, bits) -> Mask:
-        """Emit the pairs of a group of rows; returns where the force is within the limit."""
+    def _pair_rows(
+        self, members: range, rows, lanes: Atoms, row_types, lane_types, bits
+    ) -> tuple[Vector, Vector]:
+        """Emit the pairs of a group of rows; returns force over r, and r^2."""
         displacement = self._displacement([rows[row].x for row in members], lanes.x)
         r2 = (
             displacement[0] * displacement[0]
@@ -187,7 +220,7 @@ class TileLoop:
         if self.spec.energies:
             energies = [where(inside, energy, 0.0) for energy in (energy_lj, energy_coulomb)]
             self.sums.add_energies(energies, force, displacement)
-        return force * force * r2 < self.constants["limit2"]
+        return force, r2
 
     def _van_der_waals(self, r2: Vector, coefficients: list[Vector]) -> tuple[Vector, Vector]:
         """Energy and force over r of Lennard-Jones or of the formula in its place."""
