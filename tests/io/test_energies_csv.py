@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from pulsemd.base.errors import InputError
+from pulsemd.base.errors import InputError, OutputError
 from pulsemd.io.energies import ENERGY_COLUMNS, EnergyWriter, read_energies
 
 
@@ -77,7 +77,7 @@ def test_energies_disk_full_raises_and_leaves_whole_lines(tmp_path):
     writer.write(0, 0.0, values(1.0))
     before = (tmp_path / "energies.csv").read_bytes()
     writer._file = FullDisk(writer._file)
-    with pytest.raises(OSError, match=r"energies.csv: No space left"):
+    with pytest.raises(OutputError, match=r"energies.csv: cannot be written: No space left"):
         writer.write(100, 0.2, values(2.0))
     writer.close()
     assert (tmp_path / "energies.csv").read_bytes() == before

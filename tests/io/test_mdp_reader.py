@@ -102,7 +102,6 @@ def test_mdp_option_without_effect_listed_once(tmp_path: Path, text: str, messag
         ("pbc = xy\n", 1, "supported: xyz"),
         ("DispCorr = EnerPres\n", 1, "supported: no"),
         ("tcoupl = nose-hoover\n", 1, "supported: no, v-rescale"),
-        ("tc-grps = Protein SOL\n", 1, "the one group System"),
         ("constraints = all-angles\n", 1, "supported: none, h-bonds, all-bonds"),
         ("comm-mode = angular\n", 1, "supported: linear, none"),
         ("gen-vel = maybe\n", 1, "not a valid value"),
