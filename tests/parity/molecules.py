@@ -14,9 +14,10 @@ from pulsemd.io.gromacs import read_gro, read_top, write_gro
 from pulsemd.systems import SystemFiles, system_files
 
 DATA = Path(__file__).parent / "data"
-MOLECULES = ("water-ethanol", "peptide", "dhfr", "charmm", "peptides", "restrained")
+MOLECULES = ("water-ethanol", "peptide", "dhfr", "charmm", "peptides", "restrained", "constrained")
 """The bundled mixture and peptide; DHFR in water (AMBER); a peptide with correction maps; 8 peptides, 47k atoms; the
-peptide with its heavy atoms held near positions up to 0.1 nm away from where they are."""
+peptide with its heavy atoms held near positions up to 0.1 nm away from where they are; the mixture with positions of nine decimals and velocities that satisfy
+the constraints."""
 
 SINGLE_POINT = {"gen-vel": "no", "continuation": "yes", "nsteps": "0", "tcoupl": "no"}
 
@@ -30,8 +31,10 @@ def molecule_files(name: str, folder: Path) -> SystemFiles:
         conf.write_bytes(gzip.decompress((DATA / f"{name}.gro.gz").read_bytes()))
         top.write_bytes(gzip.decompress((DATA / f"{name}.top.gz").read_bytes()))
     else:
-        bundled = system_files("peptide" if name == "restrained" else name)
+        bundled = system_files({"restrained": "peptide", "constrained": "water-ethanol"}.get(name, name))
         conf.write_bytes(bundled.configuration.read_bytes())
+        if name == "constrained":
+            conf.write_bytes(gzip.decompress((DATA / "constrained.gro.gz").read_bytes()))
         top.write_bytes(bundled.topology.read_bytes())
     settings = system_files("peptide").parameters.read_text()
     for option, value in SINGLE_POINT.items():

@@ -48,11 +48,13 @@ def evaluate(name, ranks=1, precision="fast", plan="auto"):
 def test_molecules_energies_and_forces_agree_with_gmx_and_openmm(name):
     gmx = recorded_energies(name)
     atoms, expected, _ = recorded_forces(name)
-    assert set(gmx) == {*energy_names(read(name).topology.terms), "potential"}
+    computed = {*energy_names(read(name).topology.terms), "potential"}
+    assert set(gmx) == computed | ({"kinetic", "pressure"} if name == "constrained" else set())
     for precision in ("fast", "reproducible"):
         energies, forces, _ = evaluate(name, precision=precision)
         for term, value in gmx.items():
-            assert energies[term] == pytest.approx(value, rel=ENERGY, abs=1e-3), term
+            tolerance = 0.1 if term == "pressure" else 1e-3  # the difference of two sums of 1e4 bar
+            assert energies[term] == pytest.approx(value, rel=ENERGY, abs=tolerance), term
         assert np.linalg.norm(forces[atoms] - expected) <= FORCE * np.linalg.norm(expected)
 
 

@@ -51,6 +51,15 @@ def gromacs_forces(folder: Path) -> np.ndarray:
     return forces.reshape(-1, 3)
 
 
+def state_of_motion(folder: Path) -> list[tuple[str, str]]:
+    """Kinetic energy [kJ/mol] and pressure [bar] of the same run: of leap-frog, constraint forces included."""
+    asked = "Kinetic-En.\nPressure\n\n"
+    words = ["gmx_d", "energy", "-f", "ener.edr", "-o", "state.xvg", "-xvg", "none", "-dp"]
+    subprocess.run(words, cwd=folder, input=asked, text=True, check=True, capture_output=True)
+    _, kinetic, pressure = (folder / "state.xvg").read_text().split()
+    return [("kinetic", kinetic), ("pressure", pressure)]
+
+
 def openmm_forces(folder: Path) -> np.ndarray:
     """The same of OpenMM's Reference platform."""
     import openmm
@@ -66,6 +75,8 @@ def openmm_forces(folder: Path) -> np.ndarray:
     pairs.addPerBondParameter("qq")
     pairs.setUsesPeriodicBoundaryConditions(True)
     for force in system.getForces():
+        if hasattr(force, "setUsesPeriodicBoundaryConditions"):
+            force.setUsesPeriodicBoundaryConditions(True)  # molecules may lie across a face
         if isinstance(force, openmm.NonbondedForce):
             force.setReactionFieldDielectric(1e30)
             force.setUseDispersionCorrection(False)
@@ -97,6 +108,8 @@ def main(data: Path) -> None:
             )
             rows += [(name, energy, repr(value)) for energy, value in found.energies.items()]
             forces, program = gromacs_forces(folder), found.program
+            if name == "constrained":
+                rows += [(name, *row) for row in state_of_motion(folder)]
             box = read_gro(files.configuration).box
             if not np.count_nonzero(box - np.diag(np.diag(box))):
                 openmm = openmm_forces(folder)
