@@ -16,8 +16,8 @@ from pulsemd.systems import SystemFiles, system_files
 DATA = Path(__file__).parent / "data"
 MOLECULES = ("water-ethanol", "peptide", "dhfr", "charmm", "peptides", "restrained", "constrained")
 """The bundled mixture and peptide; DHFR in water (AMBER); a peptide with correction maps; 8 peptides, 47k atoms; the
-peptide with its heavy atoms held near positions up to 0.1 nm away from where they are; the mixture with positions of nine decimals and velocities that satisfy
-the constraints."""
+peptide with its heavy atoms held near positions up to 0.1 nm away from where they are; the mixture with positions of
+nine decimals and velocities that satisfy the constraints, molecules lying across faces."""
 
 SINGLE_POINT = {"gen-vel": "no", "continuation": "yes", "nsteps": "0", "tcoupl": "no"}
 

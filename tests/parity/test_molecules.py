@@ -69,5 +69,6 @@ def test_molecules_on_2_4_7_ranks_are_the_same(name):
         assert np.array_equal(virial, exact_virial)
         energies, forces, _ = evaluate(name, ranks, "fast", plan)
         for term in recorded_energies(name):
-            assert energies[term] == pytest.approx(alone[term], rel=1e-6, abs=1e-3), term
+            tolerance = 0.1 if term == "pressure" else 1e-3
+            assert energies[term] == pytest.approx(alone[term], rel=1e-6, abs=tolerance), term
         assert np.linalg.norm(forces - exact_forces) <= FORCE * np.linalg.norm(exact_forces)

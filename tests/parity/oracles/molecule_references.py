@@ -78,6 +78,7 @@ def openmm_forces(folder: Path) -> np.ndarray:
         if hasattr(force, "setUsesPeriodicBoundaryConditions"):
             force.setUsesPeriodicBoundaryConditions(True)  # molecules may lie across a face
         if isinstance(force, openmm.NonbondedForce):
+            force.setExceptionsUsePeriodicBoundaryConditions(True)
             force.setReactionFieldDielectric(1e30)
             force.setUseDispersionCorrection(False)
             charge = [force.getParticleParameters(i)[0]._value for i in range(force.getNumParticles())]

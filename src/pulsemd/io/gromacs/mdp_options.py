@@ -140,7 +140,8 @@ _GROUPS: Mapping[str, str] = {
     "only with pressure coupling": "pcoupltype nstpcouple tau_p compressibility ref_p",
     "only with position restraints": "refcoord_scaling",
     "only with simulated annealing": "annealing_npoints annealing_time annealing_temp",
-    "rigid water is solved directly, other constraints by SHAKE until they hold": "shake_sor shake_tol lincs_order lincs_iter lincs_warnangle",
+    "rigid water is solved directly, other constraints by SHAKE until they hold": "shake_sor shake_tol "
+    "lincs_order lincs_iter lincs_warnangle",
     "only with walls": "wall_type wall_r_linpot wall_atomtype wall_density wall_ewald_zfac",
     "only with restraints": "disre_weighting disre_mixed disre_fc disre_tau nstdisreout orire_fc orire_tau "
     "orire_fitgrp nstorireout",
