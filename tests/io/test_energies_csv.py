@@ -90,3 +90,11 @@ def test_energies_cut_line_is_refused_by_number(tmp_path):
     path.write_text(path.read_text()[:-40])
     with pytest.raises(InputError, match=r"energies.csv:2: .* fields"):
         read_energies(path)
+
+
+def test_energies_of_a_running_run_cannot_be_written_by_another(tmp_path):
+    with EnergyWriter(tmp_path / "energies.csv") as writer:
+        writer.write(0, 0.0, values(1.0))
+        with pytest.raises(OutputError, match="another run is writing to it"):
+            EnergyWriter(tmp_path / "energies.csv", before=10)
+    EnergyWriter(tmp_path / "energies.csv", before=10).close()
