@@ -207,6 +207,29 @@ def test_top_bad_row_refused_with_line(tmp_path: Path, old: str, new: str, line:
     assert caught.value.line == line
 
 
+@pytest.mark.parametrize(
+    "section",
+    [
+        "virtual_sites1", "virtual_sites2", "virtual_sites3", "virtual_sites4", "virtual_sitesn", "dummies3",
+        "distance_restraints", "dihedral_restraints", "angle_restraints", "angle_restraints_z",
+        "orientation_restraints", "polarization", "water_polarization", "thole_polarization", "pairs_nb",
+    ],
+)  # fmt: skip
+def test_top_section_beyond_common_core_refused_at_its_first_row(tmp_path: Path, section: str) -> None:
+    path = changed(tmp_path, "[ exclusions ]", f"[ {section} ]\n1 2 3 1 0.1\n[ exclusions ]")
+    with pytest.raises(TopologyError, match=f"{section} .* not supported yet") as caught:
+        read_top(path)
+    assert path.read_text().splitlines()[caught.value.line - 1] == "1 2 3 1 0.1"
+
+
+def test_top_intermolecular_interactions_refused_with_line(tmp_path: Path) -> None:
+    text = "[ intermolecular_interactions ]\n[ bonds ]\n1 4 6 0.1 9"
+    path = changed(tmp_path, "[ molecules ]\nSOL 2", f"[ molecules ]\nSOL 2\n{text}")
+    with pytest.raises(TopologyError) as caught:
+        read_top(path)
+    assert "[ bonds ]" in path.read_text().splitlines()[caught.value.line - 1]
+
+
 def test_top_empty_unsupported_section_accepted(tmp_path: Path) -> None:
     assert read_top(changed(tmp_path, "[ system ]", "[ bonds ]\n; none\n[ system ]"))[0].n_atoms == 6
 
