@@ -131,7 +131,8 @@ def _run(
     transport: Transport, system: System, request: RunRequest, out: Path, limits: Limits, stop: StopRequest
 ) -> int:
     last = _last_step(system, request)
-    if transport.rank == 0 and request.append and request.restart == out / PREVIOUS:
+    continued = request.restart.name if request.restart is not None and request.append else ""
+    if transport.rank == 0 and continued == PREVIOUS:
         os.replace(out / PREVIOUS, out / NAME)
         _say(f"{out / PREVIOUS} takes the place of {out / NAME}")
     with open_outputs(transport, system, request, out) as outputs:
@@ -142,7 +143,7 @@ def _run(
             _say(_decisions(simulation))
         simulation.warm_up()
         keeper = CheckpointKeeper(simulation, out, limits, stop.asked, outputs.sync)
-        if not request.append:
+        if continued not in (NAME, PREVIOUS):
             keeper.save()
         progress = progress_line(simulation.step, last, system.settings.dt) if transport.rank == 0 else None
         transport.barrier()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -11,6 +12,8 @@ from types import TracebackType
 from typing import Self
 
 from pulsemd.base.errors import InputError, OutputError
+
+log = logging.getLogger(__name__)
 
 
 @contextmanager
