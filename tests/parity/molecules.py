@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pulsemd.io.gromacs import read_gro, read_top, write_gro
 from pulsemd.systems import SystemFiles, system_files
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parent / "data" / "molecules"
 MOLECULES = ("water-ethanol", "peptide", "dhfr", "charmm", "peptides", "restrained", "constrained")
 """The bundled mixture and peptide; DHFR in water (AMBER); a peptide with correction maps; 8 peptides, 47k atoms; the
 peptide with its heavy atoms held near positions up to 0.1 nm away from where they are; the mixture with positions of
@@ -79,12 +79,12 @@ def _scatter(numbers: NDArray[np.int32] | NDArray[np.int64]) -> NDArray[np.float
 
 def recorded_energies(name: str) -> dict[str, float]:
     """Energies [kJ/mol] of double-precision GROMACS."""
-    with open(DATA / "molecules.csv") as handle:
+    with open(DATA / "energies.csv") as handle:
         rows = csv.DictReader(line for line in handle if not line.startswith("#"))
         return {row["energy"]: float(row["gmx_d"]) for row in rows if row["system"] == name}
 
 
 def recorded_forces(name: str) -> tuple[NDArray[np.int64], NDArray[np.float32], str]:
     """Atoms (k,), forces on them (k, 3) [kJ/mol/nm], and the program they are from."""
-    with np.load(DATA / f"molecules__{name}.npz") as archive:
+    with np.load(DATA / f"{name}.npz") as archive:
         return archive["atoms"], archive["forces"], str(archive["program"])

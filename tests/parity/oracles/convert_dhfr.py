@@ -1,6 +1,6 @@
 """Convert the DHFR benchmark of openmmtools 0.27.0 (data/dhfr/JAC.prmtop and .inpcrd) with ParmEd 4.3.1.
 
-usage: convert_dhfr.py JAC.prmtop JAC.inpcrd DATA_DIRECTORY
+usage: convert_dhfr.py JAC.prmtop JAC.inpcrd DATA_DIRECTORY/molecules
 
 Writes ``dhfr.top.gz`` and ``dhfr.gro.gz``: comments and velocities are left out, positions have three decimals.
 """

@@ -1,8 +1,8 @@
 """Record energies of double-precision GROMACS, and forces of OpenMM's Reference platform or GROMACS, of molecules.
 
-usage: molecule_references.py DATA_DIRECTORY
+usage: molecule_references.py DATA_DIRECTORY/molecules
 
-Needs gmx_d 2022.5 (Debian 12, package gromacs) and OpenMM 8.6.1. Writes ``molecules.csv`` and ``molecules__NAME.npz``
+Needs gmx_d 2022.5 (Debian 12, package gromacs) and OpenMM 8.6.1. Writes ``energies.csv`` and ``NAME.npz``
 (``atoms``, ``forces`` float32 [kJ/mol/nm], ``program``) for the systems of ``molecules.py``. The commands are those of
 ``pulsemd compare gmx``: grompp, mdrun of no step, energy. Forces of GROMACS are those of the .trr of that run,
 constraint forces not included. Forces of OpenMM are kept for rectangular boxes; the difference between the two is
@@ -124,11 +124,11 @@ def main(data: Path) -> None:
             if name == "restrained":
                 atoms = atoms[:304]
             np.savez_compressed(
-                data / f"molecules__{name}.npz", atoms=atoms.astype(np.int32), forces=forces[atoms].astype("f4"),
+                data / f"{name}.npz", atoms=atoms.astype(np.int32), forces=forces[atoms].astype("f4"),
                 program=program,
             )  # fmt: skip
             print(name, len(forces), program, found.energies["potential"], flush=True)
-    with open(data / "molecules.csv", "w", newline="") as handle:
+    with open(data / "energies.csv", "w", newline="") as handle:
         handle.write(
             "# GROMACS 2022.5, Debian 12, double precision; kJ/mol; made by molecule_references.py with\n"
         )
