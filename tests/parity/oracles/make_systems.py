@@ -1,11 +1,11 @@
 """Make the bundled systems water-ethanol and peptide with GROMACS 2022.5 (Debian 12) and its force fields.
 
-usage: make_systems.py DIRECTORY [water-ethanol | peptide]
+usage: make_systems.py DIRECTORY [water-ethanol | peptide | charmm]
 
-Writes DIRECTORY/NAME/{conf.gro,topol.top} (``run.mdp`` is written by hand). Topologies are made self-contained: of the
-force field only the types that occur are kept. The peptide, the sequence of Trp-cage TC5b as an ideal helix, is built
-by PeptideBuilder 1.1.0 with Biopython. Each system is minimised, run for 60 ps at 1 bar, set to the mean density of the
-second half of that, and run for 20 ps more at constant volume; both runs at 300 K with steps of 2 fs.
+Writes DIRECTORY/NAME/conf.gro and whole.top, bundled as topol.top (``run.mdp`` is written by hand). Topologies are made
+self-contained: of the force field only the types that occur are kept. The peptide, the sequence of Trp-cage TC5b as an
+ideal helix, is built by PeptideBuilder 1.1.0 with Biopython. Both systems are minimised, run for 60 ps at 1 bar, set to
+the mean density of the second half of that, and run for 20 ps more at constant volume, at 300 K with steps of 2 fs.
 """
 
 from __future__ import annotations
@@ -92,21 +92,8 @@ def call(folder: Path, *command: str, answer: str = "") -> str:
 def simulate(folder: Path, name: str, mdp: str, conf: str) -> None:
     """grompp and mdrun."""
     (folder / f"{name}.mdp").write_text(mdp)
-    call(
-        folder,
-        "gmx",
-        "grompp",
-        "-f",
-        f"{name}.mdp",
-        "-c",
-        conf,
-        "-p",
-        "topol.top",
-        "-o",
-        f"{name}.tpr",
-        "-maxwarn",
-        "2",
-    )
+    call(folder, "gmx", "grompp", "-f", f"{name}.mdp", "-c", conf, "-p", "topol.top", "-o", f"{name}.tpr",
+         "-maxwarn", "2")  # fmt: skip
     call(folder, "gmx", "mdrun", "-deffnm", name, "-ntmpi", "1", "-ntomp", "1")
 
 
@@ -125,22 +112,8 @@ def equilibrate(folder: Path, conf: str) -> None:
         VOLUME.replace("continuation = yes", "gen-vel = yes\ngen-temp = 300\ngen-seed = 12"),
         "fit.gro",
     )
-    call(
-        folder,
-        "gmx",
-        "trjconv",
-        "-f",
-        "nvt.gro",
-        "-s",
-        "nvt.tpr",
-        "-pbc",
-        "mol",
-        "-ur",
-        "tric",
-        "-o",
-        "final.gro",
-        answer="0\n",
-    )
+    call(folder, "gmx", "trjconv", "-f", "nvt.gro", "-s", "nvt.tpr", "-pbc", "mol", "-ur", "tric", "-o",
+         "final.gro", answer="0\n")  # fmt: skip
 
 
 def ethanol_itp() -> str:
@@ -171,36 +144,10 @@ def make_water_ethanol(folder: Path) -> None:
     ]
     (folder / "ethanol.gro").write_text("\n".join(["ethanol", "9", *rows, "1 1 1", ""]))
     (folder / "ethanol_all_atoms.itp").write_text(ethanol_itp())
-    call(
-        folder,
-        "gmx",
-        "insert-molecules",
-        "-ci",
-        "ethanol.gro",
-        "-nmol",
-        str(N_ETHANOL),
-        "-box",
-        "3.35",
-        "3.35",
-        "3.35",
-        "-seed",
-        "3",
-        "-o",
-        "ethanols.gro",
-    )
-    call(
-        folder,
-        "gmx",
-        "solvate",
-        "-cp",
-        "ethanols.gro",
-        "-cs",
-        "spc216.gro",
-        "-maxsol",
-        str(N_WATER),
-        "-o",
-        "start.gro",
-    )
+    call(folder, "gmx", "insert-molecules", "-ci", "ethanol.gro", "-nmol", str(N_ETHANOL), "-box", "3.35", "3.35",
+         "3.35", "-seed", "3", "-o", "ethanols.gro")  # fmt: skip
+    call(folder, "gmx", "solvate", "-cp", "ethanols.gro", "-cs", "spc216.gro", "-maxsol", str(N_WATER), "-o",
+         "start.gro")  # fmt: skip
     title = "Ethanol (OPLS-AA) in TIP3P water, 10 % by mass"
     (folder / "topol.top").write_text(
         WATER_ETHANOL_TOP.format(title=title, molecules=f"ETH {N_ETHANOL}\nSOL {N_WATER}")
@@ -209,7 +156,8 @@ def make_water_ethanol(folder: Path) -> None:
     finish(folder, title)
 
 
-def make_peptide(folder: Path) -> None:
+def build_helix(path: Path) -> None:
+    """Heavy atoms of the sequence with the angles of an ideal helix, as a PDB file."""
     import Bio.PDB
     import PeptideBuilder
     from PeptideBuilder import Geometry
@@ -223,80 +171,44 @@ def make_peptide(folder: Path) -> None:
     PeptideBuilder.add_terminal_OXT(structure)
     output = Bio.PDB.PDBIO()
     output.set_structure(structure)
-    output.save(str(folder / "helix.pdb"))
+    output.save(str(path))
+
+
+def make_peptide(folder: Path) -> None:
+    build_helix(folder / "helix.pdb")
     call(folder, "gmx", "pdb2gmx", "-f", "helix.pdb", "-o", "peptide.gro", "-p", "topol.top", "-i", "restraints.itp",
          "-ff", "amber99sb-ildn", "-water", "tip3p")  # fmt: skip
+    call(folder, "gmx", "editconf", "-f", "peptide.gro", "-bt", "dodecahedron", "-box", str(PEPTIDE_BOX), "-c",
+         "-o", "boxed.gro")  # fmt: skip
     call(
-        folder,
-        "gmx",
-        "editconf",
-        "-f",
-        "peptide.gro",
-        "-bt",
-        "dodecahedron",
-        "-box",
-        str(PEPTIDE_BOX),
-        "-c",
-        "-o",
-        "boxed.gro",
-    )
-    call(
-        folder, "gmx", "solvate", "-cp", "boxed.gro", "-cs", "spc216.gro", "-p", "topol.top", "-o", "wet.gro"
-    )
+         folder, "gmx", "solvate", "-cp", "boxed.gro", "-cs", "spc216.gro", "-p", "topol.top", "-o", "wet.gro")  # fmt: skip
     (folder / "ions.mdp").write_text(MINIMISE)
-    call(
-        folder,
-        "gmx",
-        "grompp",
-        "-f",
-        "ions.mdp",
-        "-c",
-        "wet.gro",
-        "-p",
-        "topol.top",
-        "-o",
-        "ions.tpr",
-        "-maxwarn",
-        "2",
-    )
-    call(
-        folder,
-        "gmx",
-        "genion",
-        "-s",
-        "ions.tpr",
-        "-p",
-        "topol.top",
-        "-o",
-        "start.gro",
-        "-neutral",
-        "-seed",
-        "5",
-        answer="SOL\n",
-    )
+    call(folder, "gmx", "grompp", "-f", "ions.mdp", "-c", "wet.gro", "-p", "topol.top", "-o", "ions.tpr",
+         "-maxwarn", "2")  # fmt: skip
+    call(folder, "gmx", "genion", "-s", "ions.tpr", "-p", "topol.top", "-o", "start.gro", "-neutral", "-seed", "5",
+         answer="SOL\n")  # fmt: skip
     equilibrate(folder, "start.gro")
     finish(folder, "Trp-cage sequence as a helix (AMBER ff99SB-ILDN) in TIP3P water, rhombic dodecahedron")
 
 
+def make_charmm(folder: Path) -> None:
+    """The same peptide with CHARMM27 in vacuum, minimised; the parity tests keep it as charmm.top and charmm.gro."""
+    build_helix(folder / "helix.pdb")
+    call(folder, "gmx", "pdb2gmx", "-f", "helix.pdb", "-o", "peptide.gro", "-p", "topol.top", "-ff", "charmm27",
+         "-water", "none")  # fmt: skip
+    call(folder, "gmx", "editconf", "-f", "peptide.gro", "-box", "6", "5", "4.5", "-c", "-o", "boxed.gro")
+    (folder / "min.mdp").write_text(MDP.replace("constraints = h-bonds", "integrator = steep\nnsteps = 100"))
+    call(folder, "gmx", "grompp", "-f", "min.mdp", "-c", "boxed.gro", "-p", "topol.top", "-pp", "all.top",
+         "-o", "min.tpr", "-maxwarn", "3")  # fmt: skip
+    call(folder, "gmx", "mdrun", "-deffnm", "min", "-ntmpi", "1", "-ntomp", "1")
+    title = "Trp-cage sequence as a helix, CHARMM27 with CMAP"
+    (folder / "whole.top").write_text(self_contained((folder / "all.top").read_text(), title))
+
+
 def finish(folder: Path, title: str) -> None:
     """Self-contained topology, configuration without velocities."""
-    call(
-        folder,
-        "gmx",
-        "grompp",
-        "-f",
-        "nvt.mdp",
-        "-c",
-        "final.gro",
-        "-p",
-        "topol.top",
-        "-pp",
-        "all.top",
-        "-o",
-        "pp.tpr",
-        "-maxwarn",
-        "2",
-    )
+    call(folder, "gmx", "grompp", "-f", "nvt.mdp", "-c", "final.gro", "-p", "topol.top", "-pp", "all.top", "-o",
+         "pp.tpr", "-maxwarn", "2")  # fmt: skip
     text = self_contained((folder / "all.top").read_text(), title)
     if (folder / "restraints.itp").exists():
         rows = [line.split(";")[0].rstrip() for line in (folder / "restraints.itp").read_text().splitlines()]
@@ -376,11 +288,11 @@ def table(rows: list[list[str]]) -> list[str]:
     return ["  " + "  ".join(field.rjust(widths[k]) for k, field in enumerate(row)) for row in rows]
 
 
-MAKERS = {"water-ethanol": make_water_ethanol, "peptide": make_peptide}
+MAKERS = {"water-ethanol": make_water_ethanol, "peptide": make_peptide, "charmm": make_charmm}
 
 
 def main(directory: Path, names: list[str]) -> None:
-    for name in names or MAKERS:
+    for name in names or ("water-ethanol", "peptide"):
         folder = directory / name
         folder.mkdir(parents=True, exist_ok=True)
         MAKERS[name](folder)
