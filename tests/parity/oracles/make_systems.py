@@ -180,8 +180,8 @@ def make_peptide(folder: Path) -> None:
          "-ff", "amber99sb-ildn", "-water", "tip3p")  # fmt: skip
     call(folder, "gmx", "editconf", "-f", "peptide.gro", "-bt", "dodecahedron", "-box", str(PEPTIDE_BOX), "-c",
          "-o", "boxed.gro")  # fmt: skip
-    call(
-         folder, "gmx", "solvate", "-cp", "boxed.gro", "-cs", "spc216.gro", "-p", "topol.top", "-o", "wet.gro")  # fmt: skip
+    call(folder, "gmx", "solvate", "-cp", "boxed.gro", "-cs", "spc216.gro", "-p", "topol.top",
+         "-o", "wet.gro")  # fmt: skip
     (folder / "ions.mdp").write_text(MINIMISE)
     call(folder, "gmx", "grompp", "-f", "ions.mdp", "-c", "wet.gro", "-p", "topol.top", "-o", "ions.tpr",
          "-maxwarn", "2")  # fmt: skip
