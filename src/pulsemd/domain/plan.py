@@ -16,6 +16,7 @@ from pulsemd.domain.grid import Grid, check_grid, lattice_halo
 from pulsemd.domain.lattice import LATTICE, check_cutoff, widths
 from pulsemd.domain.ownership import home_bits, lattice_delta
 from pulsemd.halo import HaloPlan, Transport
+from pulsemd.halo.agreement import raise_lowest, sendable
 
 Kind = Literal["staged", "direct"]
 
@@ -98,16 +99,16 @@ def build_halo(
     """
     rank = transport.rank
     error: DomainError | None = None
+    reach = 0.0
     try:
         ids, start = local_groups(groups, atoms.gid)
         _check_owned(grid, rank, atoms, start)
         check_cutoff(r_list, box)
+        reach = max_group_reach(atoms.x, start, box)
     except DomainError as problem:
         error = problem
-    transport.agree(error)
+    halo_width = _agree_halo_width(transport, groups, error, len(atoms), reach, r_list, extent)
     leader = np.ascontiguousarray(atoms.x[start[:-1]])
-    reach = max_group_reach(atoms.x, start, box)
-    halo_width = _agree_halo_width(transport, groups, len(atoms), reach, r_list, extent)
     check_grid(grid, box, halo_width)
     halo = lattice_halo(halo_width, box)
 
@@ -143,14 +144,21 @@ def _check_owned(grid: Grid, rank: int, atoms: LocalAtoms, start: Int64) -> None
 
 
 def _agree_halo_width(
-    transport: Transport, groups: UpdateGroups, n_owned: int, reach: float, r_list: float, extent: float
+    transport: Transport,
+    groups: UpdateGroups,
+    error: DomainError | None,
+    n_owned: int,
+    reach: float,
+    r_list: float,
+    extent: float,
 ) -> float:
-    """Halo width from the largest reach and extent of all ranks; no atom may have been lost."""
-    shares = np.array(transport.allgather(np.array([n_owned, reach, extent])))
-    n_atoms = int(shares[:, 0].sum())
+    """Halo width from the largest reach and extent of all ranks; raises an error of any rank, or for a lost atom."""
+    shares = transport.allgather((sendable(error), n_owned, reach, extent))
+    raise_lowest([share[0] for share in shares])
+    n_atoms = sum(share[1] for share in shares)
     if n_atoms != groups.n_atoms:
         raise DomainError(f"the ranks own {n_atoms} atoms together but the system has {groups.n_atoms}")
-    return max(r_list + 2.0 * float(shares[:, 1].max()), float(shares[:, 2].max()))
+    return float(max(r_list + 2.0 * max(share[2] for share in shares), *(share[3] for share in shares)))
 
 
 def _local_domain(

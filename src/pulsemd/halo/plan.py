@@ -145,13 +145,15 @@ class HaloPlan:
         ]
         return np.array(rows, dtype=np.int64).reshape(len(rows), 6)
 
-    def verify(self, transport: Transport) -> NDArray[np.int64]:
+    def verify(self, transport: Transport) -> tuple[NDArray[np.int64], list[int]]:
         """Check this plan against those of all other ranks; collective.
 
         Returns
         -------
         (size, n_pulses, 6) int64
             `table` of every rank.
+        list of int
+            `n_local` of every rank.
 
         Raises
         ------
@@ -162,13 +164,14 @@ class HaloPlan:
             raise PlanError(
                 f"plan: made for rank {self.rank} of {self.size}, used on rank {transport.rank} of {transport.size}"
             )
-        tables = transport.allgather(self.table())
+        shares = transport.allgather((self.n_local, self.table()))
+        tables = [table for _, table in shares]
         counts = [len(table) for table in tables]
         if len(set(counts)) > 1:
             raise PlanError(f"plan: ranks have different numbers of pulses {counts}; add empty pulses")
         everyone = np.stack(tables)
         _check_peers(everyone)
-        return everyone
+        return everyone, [n_local for n_local, _ in shares]
 
 
 def dependencies(send_rows: ArrayLike, n_owned: int, n_recv: Sequence[int]) -> NDArray[np.int32]:

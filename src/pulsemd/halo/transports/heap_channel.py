@@ -55,8 +55,7 @@ class HeapChannel:
     def rebind(self, plan: HaloPlan) -> None:
         self._step("", "", "rebind")
         transport = self._transport
-        everyone = plan.verify(transport)
-        n_locals = transport.allgather(plan.n_local)
+        everyone, n_locals = plan.verify(transport)
         if max(n_locals) > self._capacity:
             raise PlanError(
                 f"channel {self.name!r}: rank {int(np.argmax(n_locals))} has {max(n_locals)} local rows, capacity is "

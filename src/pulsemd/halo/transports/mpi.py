@@ -213,8 +213,7 @@ class MpiChannel:
 
     def rebind(self, plan: HaloPlan) -> None:
         transport = self._transport
-        plan.verify(transport)
-        n_locals = transport.allgather(plan.n_local)
+        _, n_locals = plan.verify(transport)
         if max(n_locals) > len(self._array):
             raise PlanError(
                 f"channel {self.name!r}: rank {int(np.argmax(n_locals))} has {max(n_locals)} local rows, capacity is "
