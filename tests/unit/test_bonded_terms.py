@@ -79,9 +79,13 @@ def test_bonded_virial_is_the_change_of_energy_with_volume(name):
     x = chain(n_atoms, BOXES[0], seed=6)
     _, sums = evaluate(kernel, x, BOXES[0], n_atoms, parameters)
     step = 1e-5
-    energy = [evaluate(kernel, x, BOXES[0] * s, n_atoms, parameters)[1][:2].sum() for s in (1 + step, 1 - step)]
+    energy = [
+        evaluate(kernel, x, BOXES[0] * s, n_atoms, parameters)[1][:2].sum() for s in (1 + step, 1 - step)
+    ]
     # dV/ds at s = 1 is -sum r . f
-    assert sums[2] + sums[6] + sums[10] == pytest.approx(-(energy[0] - energy[1]) / (2 * step), rel=1e-4, abs=1e-6)
+    assert sums[2] + sums[6] + sums[10] == pytest.approx(
+        -(energy[0] - energy[1]) / (2 * step), rel=1e-4, abs=1e-6
+    )
     np.testing.assert_allclose(sums[2:].reshape(3, 3), sums[2:].reshape(3, 3).T, rtol=1e-6, atol=1e-6)
 
 
