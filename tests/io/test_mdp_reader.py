@@ -181,3 +181,17 @@ def test_mdp_bad_toml_refused_with_line(tmp_path: Path, text: str, line: int, me
     with pytest.raises(InputError, match=message) as caught:
         read(tmp_path, text, "run.toml")
     assert caught.value.line == line
+
+
+def test_settings_of_two_coupled_groups_are_written_with_a_value_for_each(tmp_path):
+    path = tmp_path / "two.mdp"
+    path.write_text(
+        "tcoupl = v-rescale\ntc-grps = Protein non-Protein\ntau-t = 0.5 0.5\nref-t = 300 300\ncutoff-scheme = Verlet\n"
+    )
+    text = to_mdp(read_settings(path)[0])
+    assert [
+        line.split("=")[1].split() for line in text.splitlines() if line.startswith(("tau-t", "ref-t"))
+    ] == [
+        ["0.5", "0.5"],
+        ["300.0", "300.0"],
+    ]

@@ -52,13 +52,13 @@ def open_outputs(transport: Transport, system: System, request: RunRequest, out:
         return
     with ExitStack() as stack:
         before = system.step if request.append else None
-        write_whole(out / "run.mdp", [to_mdp(s).encode()])
-        columns = (*energy_names(system.topology.terms), *RUN_NAMES)
-        table = stack.enter_context(EnergyWriter(out / "energies.csv", columns, before))
         trajectory = None
         if interval:
             trajectory = _open_trajectory(system, request, out, interval, before)
             stack.enter_context(trajectory)
+        columns = (*energy_names(system.topology.terms), *RUN_NAMES)
+        table = stack.enter_context(EnergyWriter(out / "energies.csv", columns, before))
+        write_whole(out / "run.mdp", [to_mdp(s).encode()])
 
         def write_frame(frame: Frame) -> None:
             assert trajectory is not None

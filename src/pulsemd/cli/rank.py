@@ -47,7 +47,7 @@ def run_rank(transport: Transport, request: RunRequest) -> int:
         return 0
     stop_at = None if request.max_hours is None else begin + 3600.0 * request.max_hours
     limits = Limits(request.checkpoint_minutes, stop_at)
-    with StopRequest() as stop:
+    with StopRequest(quiet=transport.rank != 0) as stop:
         return _run(transport, system, request, request.out, limits, stop)
 
 
@@ -135,12 +135,13 @@ def _run(
     if transport.rank == 0 and continued == PREVIOUS:
         os.replace(out / PREVIOUS, out / NAME)
         _say(f"{out / PREVIOUS} takes the place of {out / NAME}")
+    if transport.rank == 0:
+        _say("preparing (the first run on a machine compiles its kernels, up to a minute)")
+    simulation = Simulation(transport, system, request.options)
+    if transport.rank == 0:
+        _say(_decisions(simulation))
     with open_outputs(transport, system, request, out) as outputs:
-        if transport.rank == 0:
-            _say("preparing (the first run on a machine compiles its kernels, up to a minute)")
-        simulation = Simulation(transport, system, request.options, outputs.reporters, outputs.crashed)
-        if transport.rank == 0:
-            _say(_decisions(simulation))
+        simulation.report_to(outputs.reporters, outputs.crashed)
         simulation.warm_up()
         keeper = CheckpointKeeper(simulation, out, limits, stop.asked, outputs.sync)
         if continued not in (NAME, PREVIOUS):

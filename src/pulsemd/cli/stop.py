@@ -13,10 +13,15 @@ class StopRequest:
     """While entered, the first SIGINT or SIGTERM is remembered and the second ends the program at once.
 
     Python lets only the main thread handle signals; in others this does nothing.
+
+    Parameters
+    ----------
+    quiet : bool
+        Say nothing: for all ranks but the first, which get the signal too.
     """
 
-    def __init__(self) -> None:
-        self.number = 0
+    def __init__(self, quiet: bool = False) -> None:
+        self.number, self._quiet = 0, quiet
         self._earlier: dict[int, Any] = {}
 
     def asked(self) -> bool:
@@ -39,6 +44,8 @@ class StopRequest:
         if self.number:
             raise KeyboardInterrupt
         self.number = number
+        if self._quiet:
+            return
         name = signal.Signals(number).name
         print(
             f"{name}: stopping at the next neighbor search; once more ends at once",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -215,8 +216,19 @@ def _check_ordinal(cupy: Any, ordinal: int) -> None:
         raise TransportError(f"--device cuda: GPU {ordinal} was asked for, but this machine has {count}")
 
 
+def has_driver() -> bool:
+    """Whether the library of the NVIDIA driver is here; without it nothing else needs to be tried."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True
+
+
 def find_device_problem() -> str | None:
     """Why no CUDA device can be used here; None if one can."""
+    if not has_driver():
+        return "--device cuda: this machine has no NVIDIA driver, so no GPU can be used; use --device cpu"
     try:
         _core()
         _check_ordinal(_cupy(), 0)

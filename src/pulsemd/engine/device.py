@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pulsemd.base.errors import ConfigError, TransportError
-from pulsemd.device.cuda import find_device_problem
+from pulsemd.device.cuda import find_device_problem, has_driver
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.rank import Rank
 from pulsemd.engine.system import System
@@ -37,6 +37,10 @@ def choose_device(options: RunOptions) -> RunOptions:
 
 def _problem(options: RunOptions) -> str | None:
     """Why these options cannot run on a GPU; None if they can."""
+    if not has_driver():
+        return "this machine has no NVIDIA driver" + (
+            "; use --device cpu" if options.device == "cuda" else ""
+        )
     if options.ranks != 1:
         return f"one GPU runs one rank, and {options.ranks} are asked for; use --ranks 1 or --device cpu"
     if options.rung != "loopback":

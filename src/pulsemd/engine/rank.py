@@ -331,7 +331,7 @@ class Rank:
             ENERGY_SCALE if self.reproducible else 0.0,
         )
         if bad >= 0:
-            self._note(self._fastest(bad), CANNOT_MOVE)
+            self._note(self._fastest(bad), CANNOT_MOVE, self._before_move())
 
     def _sum_kinetic(self) -> Kinetic:
         n = self.domain.n_owned
@@ -378,11 +378,21 @@ class Rank:
         speed: NDArray[np.float64] = np.sqrt((v * v).sum(1))
         return speed
 
-    def _note(self, row: int, reason: str) -> None:
+    def _before_move(self) -> NDArray[np.int32]:
+        """Positions (n_local, 3) before the last move, to a few lattice units; rows that could not move stay."""
+        x, n, box = self.x[: self.domain.n_local].copy(), self.domain.n_owned, self.system.box
+        with np.errstate(all="ignore"):
+            step = self.velocities[:n].astype(np.float64) * self.system.settings.dt @ np.linalg.inv(box)
+            moved = (np.abs(step) < 0.25).all(1)
+        back = np.rint(step[moved] * 2.0**32).astype(np.int64)
+        x[:n][moved] = (x[:n][moved] - back).astype(np.uint32).view(np.int32)
+        return x
+
+    def _note(self, row: int, reason: str, x: NDArray[np.int32] | None = None) -> None:
         if self._failure is None:
             n, domain = self.domain.n_local, self.domain
             force, speed = self.f[row].astype(np.float64) * self._f_scale, float(self._speed()[row])
-            x = self.x[:n].copy()
+            x = self.x[:n].copy() if x is None else x
             self._failure = Failure(
                 self.flags.step, int(domain.gid[row]), reason, speed, force, domain.gid, x
             )

@@ -110,6 +110,10 @@ class Simulation:
         if earlier is not None:
             self.rank.take_up(earlier.x, earlier.thermostat_work)
 
+    def report_to(self, reporters: list[Reporter], crashed: Callable[[Frame], str]) -> None:
+        """Take other reporters, equal on every rank, and another function for a blow-up; see the class."""
+        self.reporters, self._crashed = list(reporters), crashed
+
     @property
     def search_is_next(self) -> bool:
         """Whether the next step begins with a search, so that the pair list follows from the positions now."""

@@ -168,7 +168,7 @@ def constrain_start(system: System) -> System:
     if bad >= 0:
         raise InputError(
             f"{topology.describe_atom(bad)} cannot be given its constrained distances: its atoms are too far from "
-            "them or a velocity is too large; check the coordinates"
+            "them, or a velocity or dt is too large; check the coordinates, and lower dt"
         )
     return replace(system, x=x, v=v)
 

@@ -78,7 +78,8 @@ def to_mdp(settings: RunSettings) -> str:
             continue
         if settings.tcoupl == "no" and name in ("tc_grps", "tau_t", "ref_t"):
             continue
-        lines.append(f"{name.replace('_', '-'):<24} = {_word(name, value)}")
+        times = len(settings.tc_grps) if name in ("tau_t", "ref_t") else 1  # one value for each group
+        lines.append(f"{name.replace('_', '-'):<24} = {' '.join([_word(name, value)] * times)}")
     return "\n".join(lines) + "\n"
 
 
