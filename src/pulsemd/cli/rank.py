@@ -203,7 +203,7 @@ def _close(simulation: Simulation, request: RunRequest, summary: dict[str, Any],
 
 
 def _decisions(simulation: Simulation) -> str:
-    """What was chosen, in a line or two."""
+    """What was chosen, in a few lines."""
     transport, options, s = simulation.transport, simulation.options, simulation.system.settings
     plan = simulation.rank.domain.plan
     return (
@@ -211,7 +211,16 @@ def _decisions(simulation: Simulation) -> str:
         f"transport {transport.name} ({transport.path}), plan {plan.kind} with {len(plan.pulses)} pulse(s), "
         f"precision {options.precision}, device {simulation.rank.device_name} ({options.device_reason})\n"
         f"list cut-off {simulation.r_list:.3f} nm, nstlist {s.nstlist}, dt {s.dt:g} ps, {s.nsteps} steps"
+        f"{_crowding(transport)}"
     )
+
+
+def _crowding(transport: Transport) -> str:
+    """A line where ranks on this machine have to share cores, which never makes a run faster."""
+    cores = len(os.sched_getaffinity(0))
+    if transport.size <= cores or transport.name == "mpi":
+        return ""
+    return f"\nnote: {transport.size} ranks share {cores} core(s); more ranks than cores make a run slower"
 
 
 def _say(text: str) -> None:
