@@ -140,7 +140,7 @@ def test_run_command_on_device_writes_its_choice_into_the_summary(device, pulsem
     assert json.loads((pulsemd.folder / "out" / "summary.json").read_text())["trajectory_hash"]
 
 
-def test_several_ranks_on_one_gpu_are_refused_with_the_remedy(pulsemd):
+def test_several_ranks_on_one_gpu_are_refused_with_the_remedy(device, pulsemd):
     done = pulsemd("run", "water", "-o", "out", "--device", "cuda", "--ranks", 2)
     assert done.returncode == 4
     assert "--ranks 1" in done.stderr

@@ -97,3 +97,16 @@ def test_the_compiler_missing_is_a_request_that_cannot_be_met(monkeypatch):
             compile_program(small(""), "sm_90")
     finally:
         program._core.cache_clear()
+
+
+def test_a_machine_without_a_driver_says_so_and_no_more(monkeypatch):
+    from pulsemd.base.errors import TransportError
+    from pulsemd.engine import device
+    from pulsemd.engine.options import RunOptions
+
+    monkeypatch.setattr(device, "has_driver", lambda: False)
+    for ranks in (1, 2):
+        chosen = device.choose_device(RunOptions(ranks=ranks, device="auto"))
+        assert (chosen.device, chosen.device_reason) == ("cpu", "this machine has no NVIDIA driver")
+        with pytest.raises(TransportError, match="no NVIDIA driver; use --device cpu"):
+            device.choose_device(RunOptions(ranks=ranks, device="cuda"))
