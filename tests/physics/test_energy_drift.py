@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import numpy as np
 import pytest
+from parity.recorded import box_files
 
 from pulsemd.base.units import BOLTZMANN
 from pulsemd.io.energies import read_energies
@@ -96,3 +98,22 @@ def test_nve_short_run_conserves_energy(pulsemd):
         energies[precision] = table["total"]
     for a, b in itertools.pairwise(energies.values()):
         np.testing.assert_allclose(a[:2], b[:2], atol=0.5)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+def test_octahedron_over_100000_steps_keeps_energy_and_temperature(pulsemd):
+    """A truncated octahedron over many lattice vectors of motion: every image stays the nearest one."""
+    files = box_files("octahedron", "rf_infinite", pulsemd.folder)
+    mdp = files.parameters.read_text()
+    for name, value in {"gen-vel": "yes", "continuation": "no", "nstxout-compressed": 0}.items():
+        mdp = re.sub(rf"(?m)^{name} *=.*\n", "", mdp) + f"{name} = {value}\n"
+    files.parameters.write_text(mdp)
+    words = ["-c", files.configuration, "-p", files.topology, "-f", files.parameters, "--steps", 100_000]
+    summary = pulsemd.summary("run", *words, "--seed", 1, "-o", "octahedron", timeout=3600)
+    table = read_energies(pulsemd.folder / "octahedron" / "energies.csv")
+    slope = np.polyfit(table["time_ps"], table["conserved"], 1)[0] / summary["atoms"]
+    mean = table["temperature"][table["time_ps"] > 2.0].mean()
+    print(f"octahedron, 100,000 steps: {slope:.2e} kJ/mol/ps per atom, {mean:.2f} K")
+    assert abs(slope) <= 4.2e-4
+    assert abs(mean - 300.0) <= 2.0
