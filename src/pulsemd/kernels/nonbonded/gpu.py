@@ -38,10 +38,17 @@ class GpuPairForces:
     warps : int, optional
         Warps of a block, else chosen by size. Changes the launch shape only.
 
+    Attributes
+    ----------
+    version : int
+        Launches captured in a graph stay right over any number of searches until this changes: when arrays were
+        enlarged or another variant of the kernel is needed.
+
     Notes
     -----
     Call `search`, then `forces` any number of times; `check` when it suits. `forces` neither allocates nor
-    waits once it has run with the same arguments, so it can be captured in a graph.
+    waits once it has run with the same arguments, so it can be captured in a graph. No size of a list is part of
+    a launch: the kernel reads them from the device.
     """
 
     def __init__(
@@ -75,6 +82,9 @@ class GpuPairForces:
         self._constants_now = np.empty(0, np.float32)
         self._no_totals = device.zeros(11, np.float64 if precision == "fast" else np.int64)
         self._launches: dict[tuple[Any, ...], Callable[[], None]] = {}
+        self._prepared_for: tuple[Any, ...] = ()
+        self._needs_pairwise = False
+        self.version = 0
 
     @property
     def slots(self) -> Slots:
@@ -92,18 +102,30 @@ class GpuPairForces:
             Radius that a pruning call of `forces` keeps, between the cutoff and ``r_list``.
         """
         counts = self.pairs.search(x, gid, box, r_list)
-        near = r_list + counts.super_radius * (1.0 + 1e-5) <= 0.5 * widths_of(box).min()
+        far = r_list + counts.super_radius * (1.0 + 1e-5) > 0.5 * widths_of(box).min()
+        self._needs_pairwise |= far or self.precision == "reproducible"
         self.spec = KernelSpec(
             self.precision,
             self.combination,
-            "relative" if self.precision == "fast" and near else "pairwise",
+            "pairwise" if self._needs_pairwise else "relative",
             is_orthorhombic(box),
             energies=False,
         )
         self._set_constants(box, r_list if r_inner is None else r_inner)
-        self._warps = self._wanted_warps or warps_for(counts.superclusters)
-        self._launches.clear()
+        self._keep_launches()
         return counts
+
+    def _keep_launches(self) -> None:
+        """Forget the prepared launches if an array of theirs was replaced or the variant is another."""
+        arrays = (self.slots.x, self.pairs.list.entries, self.pairs.list.groups, self.pairs.list.words)
+        now = (self.spec, self.pairs.chunk, *(array.data.ptr for array in arrays))
+        if now == self._prepared_for:
+            return
+        self._prepared_for = now
+        self._warps = self._wanted_warps or warps_for(self.pairs.entry_room[1])
+        self._entries = int(1.02 * self.pairs.counts.entries) + 1
+        self._launches.clear()
+        self.version += 1
 
     def _set_constants(self, box: np.ndarray, r_inner: float) -> None:
         c = self.constants
@@ -130,10 +152,10 @@ class GpuPairForces:
             pruning call, calls that do not prune evaluate only those. Ignored in reproducible mode, where the
             pairs are those of the search.
         blocks : int, optional
-            Blocks of the launch; any number gives the same sums. Default: one for each entry of the list.
+            Blocks of the launch; any number gives the same sums. Default: about one for each entry of the list.
         """
         prune = prune and self.precision == "fast"
-        key = (forces.data.ptr, None if energies is None else energies.data.ptr, prune, blocks)
+        key = (self.spec, forces.data.ptr, None if energies is None else energies.data.ptr, prune, blocks)
         launch = self._launches.get(key)
         if launch is None:
             launch = self._launches[key] = self._bind(forces, energies, prune, blocks)
@@ -152,11 +174,12 @@ class GpuPairForces:
         )  # fmt: skip
 
     def _blocks(self, spec: KernelSpec) -> int:
-        """One block for each entry; with energies only as many as run at once, for each adds to the same sums."""
-        entries = self.pairs.counts.entries
+        """One block for each entry that the list had when launches were last prepared, and a few more; a list that
+        has since outgrown them gives some blocks two. With energies only as many as run at once, for each adds to
+        the same sums."""
         if not spec.energies:
-            return entries
-        return min(entries, self.device.n_multiprocessors * blocks_resident(spec, self._warps))
+            return self._entries
+        return min(self._entries, self.device.n_multiprocessors * blocks_resident(spec, self._warps))
 
     def check(self) -> None:
         """Report a force that was out of range since the last check; waits for the device.
