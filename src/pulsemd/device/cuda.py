@@ -1,4 +1,4 @@
-"""A CUDA device: arrays, one stream, kernels, events and captured graphs, over CuPy and cuda.core."""
+"""A CUDA device: arrays, streams, kernels, events and captured graphs, over CuPy and cuda.core."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pulsemd.base.errors import TransportError
+from pulsemd.device.graph import CudaGraph, checked
 from pulsemd.device.program import CudaProgram, _core, compile_program
 
 
@@ -31,9 +32,15 @@ class Kernel:
         self.local_bytes = int(attributes.local_size_bytes)
 
     def bind(
-        self, grid: int | tuple[int, ...], block: int, *arguments: Any, shared: int = 0
+        self,
+        grid: int | tuple[int, ...],
+        block: int,
+        *arguments: Any,
+        shared: int = 0,
+        stream: Any = None,
+        overlap: bool = False,
     ) -> Callable[[], None]:
-        """A function that launches the kernel with these arguments on the device's stream.
+        """A function that launches the kernel with these arguments.
 
         Parameters
         ----------
@@ -41,6 +48,11 @@ class Kernel:
             Blocks, and threads of a block. A grid of 0 blocks makes a launch that does nothing.
         *arguments : device arrays (their addresses are passed), NumPy scalars (passed by value) or None (null)
         shared : int, bytes of dynamic shared memory
+        stream : stream of `CudaDevice.new_stream`, optional
+            Default: the device's main stream.
+        overlap : bool
+            Let it begin before the kernel ahead of it in the stream has ended; its source says with
+            `wait_for_earlier` from where on it needs that kernel's results (see overlap.cuh).
 
         Notes
         -----
@@ -49,12 +61,14 @@ class Kernel:
         blocks = grid if isinstance(grid, tuple) else (grid,)
         if 0 in blocks:
             return lambda: None
-        config = self._device.core.LaunchConfig(grid=blocks, block=block, shmem_size=shared)
+        device = self._device
+        early = {"programmatic_stream_serialization": True} if overlap and device.can_overlap else {}
+        config = device.core.LaunchConfig(grid=blocks, block=block, shmem_size=shared, **early)
         values = [_argument(value) for value in arguments]
-        launch, stream, handle = self._device.core.launch, self._device.launch_stream, self._handle
+        launch, target, handle = device.core.launch, device.launch_stream_of(stream), self._handle
 
         def run(_alive: tuple[Any, ...] = arguments) -> None:
-            launch(stream, config, handle, *values)
+            launch(target, config, handle, *values)
 
         return run
 
@@ -75,7 +89,7 @@ def _argument(value: Any) -> Any:
 
 
 class CudaDevice:
-    """One GPU with one stream, on which everything of this object runs in order.
+    """One GPU with a main stream, on which everything runs in order that is not given another stream.
 
     Parameters
     ----------
@@ -88,8 +102,10 @@ class CudaDevice:
     n_multiprocessors : int
     xp : module
         CuPy, for code that works on device arrays; use it inside ``with device.current():``.
+    can_overlap : bool
+        Whether a kernel can begin before the one ahead of it ends.
     stream : cupy.cuda.Stream
-    launch_stream : cuda.core.Stream, the same stream
+        The main stream.
 
     Notes
     -----
@@ -104,10 +120,10 @@ class CudaDevice:
         handle.set_current()
         self.name = str(handle.name)
         self.architecture = f"sm_{handle.arch}"
+        self.can_overlap = int(handle.arch) >= 90
         self.n_multiprocessors = int(handle.properties.multiprocessor_count)
-        with self.xp.cuda.Device(ordinal):
-            self.stream = self.xp.cuda.Stream(non_blocking=True)
-        self.launch_stream = self.core.Stream.from_handle(self.stream.ptr)
+        self._streams: dict[int, tuple[Any, Any]] = {}
+        self.stream = self.new_stream()
         self._kernels: dict[tuple[CudaProgram, str], Kernel] = {}
         self._modules: dict[CudaProgram, Any] = {}
 
@@ -163,17 +179,49 @@ class CudaDevice:
         """Set all bits of a contiguous device array, in stream order; integers become -1."""
         array.data.memset_async(0xFF, array.nbytes, self.stream)
 
-    # ---- order and time -------------------------------------------------------------------------------------
+    # ---- streams, order and time ----------------------------------------------------------------------------
+
+    def new_stream(self, priority: int = 0) -> Any:
+        """Another stream (CuPy's), for work beside the main stream; it lives as long as the device.
+
+        Parameters
+        ----------
+        priority : int
+            Blocks of kernels on a stream of lower number go first; 0 is the lowest priority.
+        """
+        with self.xp.cuda.Device(self.ordinal):
+            stream = self.xp.cuda.Stream(non_blocking=True, priority=priority)
+        self._streams[stream.ptr] = stream, self.core.Stream.from_handle(stream.ptr)
+        return stream
+
+    def launch_stream_of(self, stream: Any = None) -> Any:
+        """The stream as cuda.core has it; None: the main stream."""
+        return self._streams[(self.stream if stream is None else stream).ptr][1]
+
+    def follow(self, later: Any, earlier: Any) -> None:
+        """Make ``later`` wait for all that was launched on ``earlier`` so far; the host does not wait."""
+        with self.xp.cuda.Device(self.ordinal):
+            event = self.xp.cuda.Event(disable_timing=True)
+        event.record(earlier)
+        later.wait_event(event)
+
+    def fork(self, branch: Any) -> None:
+        """Let a branch begin after what the main stream has so far; in a capture it becomes part of the graph."""
+        self.follow(branch, self.stream)
+
+    def join(self, branch: Any) -> None:
+        """Let the main stream go on only after what the branch has so far; ends a branch of a capture."""
+        self.follow(self.stream, branch)
 
     def synchronize(self) -> None:
-        """Wait until everything launched so far is done."""
+        """Wait until everything launched on the main stream so far is done."""
         self.stream.synchronize()
 
-    def event(self) -> Any:
-        """Record an event in the stream."""
+    def event(self, stream: Any = None) -> Any:
+        """Record an event in a stream, by default the main one."""
         with self.current():
             event = self.xp.cuda.Event()
-            event.record(self.stream)
+        event.record(self.stream if stream is None else stream)
         return event
 
     def elapsed(self, first: Any, last: Any) -> float:
@@ -181,17 +229,23 @@ class CudaDevice:
         last.synchronize()
         return 1e-3 * float(self.xp.cuda.get_elapsed_time(first, last))
 
-    def capture(self, work: Callable[[], None]) -> Callable[[], None]:
-        """Record what ``work`` launches as a graph; returns a function that launches the graph.
+    def capture(self, work: Callable[[], None]) -> CudaGraph:
+        """Record what ``work`` launches as a graph, which is a function that launches all of it.
 
-        ``work`` must neither allocate, synchronise nor copy to the host.
+        ``work`` must neither allocate, synchronise nor copy to the host. Streams that it forks off the main stream
+        belong to the graph and must be joined before it returns.
         """
+        from cuda.bindings import driver
+
+        stream = driver.CUstream(self.stream.ptr)
+        mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
         with self.current():
-            self.stream.begin_capture()
-            work()
-            graph = self.stream.end_capture()
-            graph.upload(self.stream)
-        return lambda: graph.launch(self.stream)
+            checked(driver, driver.cuStreamBeginCapture(stream, mode))
+            try:
+                work()
+            finally:
+                (handle,) = checked(driver, driver.cuStreamEndCapture(stream))
+            return CudaGraph(driver, handle, stream, work)
 
 
 @cache
