@@ -101,7 +101,19 @@ class GpuPairForces:
         r_inner : float, nm, optional
             Radius that a pruning call of `forces` keeps, between the cutoff and ``r_list``.
         """
-        counts = self.pairs.search(x, gid, box, r_list)
+        self.begin_search(x, gid, box, r_list, r_inner)
+        return self.finish_search()
+
+    def begin_search(
+        self, x: Any, gid: Any, box: np.ndarray, r_list: float, r_inner: float | None = None
+    ) -> None:
+        """`search` without waiting: from here on the atoms are in `slots`; `forces` needs `finish_search` first."""
+        self.pairs.begin(x, gid, box, r_list)
+        self._asked = np.array(box), r_list, r_inner
+
+    def finish_search(self, counters: np.ndarray | None = None) -> ListCounts:
+        """The end of a search; see `GpuSearch.finish`."""
+        counts, (box, r_list, r_inner) = self.pairs.finish(counters), self._asked
         far = r_list + counts.super_radius * (1.0 + 1e-5) > 0.5 * widths_of(box).min()
         self._needs_pairwise |= far or self.precision == "reproducible"
         self.spec = KernelSpec(
@@ -180,6 +192,11 @@ class GpuPairForces:
         if not spec.energies:
             return self._entries
         return min(self._entries, self.device.n_multiprocessors * blocks_resident(spec, self._warps))
+
+    @property
+    def error_word(self) -> Any:
+        """(1,) int32 on the device, not 0 once a force was out of range."""
+        return self._error
 
     def check(self) -> None:
         """Report a force that was out of range since the last check; waits for the device.

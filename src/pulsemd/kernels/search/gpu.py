@@ -161,7 +161,12 @@ class GpuSearch:
         return sum({id(a): int(a.nbytes) for a in kept if hasattr(a, "nbytes")}.values())
 
     def search(self, x: Any, gid: Any, box: np.ndarray, r_list: float) -> ListCounts:
-        """Put the atoms in cluster order and list the pairs within ``r_list``.
+        """Put the atoms in cluster order and list the pairs within ``r_list``: `begin`, then `finish`."""
+        self.begin(x, gid, box, r_list)
+        return self.finish()
+
+    def begin(self, x: Any, gid: Any, box: np.ndarray, r_list: float) -> None:
+        """Launch a search without waiting; the atoms are in `slots` in stream order, the list may lack room.
 
         Parameters
         ----------
@@ -175,16 +180,30 @@ class GpuSearch:
         Raises
         ------
         DomainError
-            If ``r_list`` is above half the smallest width of the box, or an atom is missing.
+            If ``r_list`` is above half the smallest width of the box.
         """
         self._set_up(box, r_list)
         self._make_room(len(gid))
         self._sort(x, gid)
-        while True:
+        self._list_pairs()
+
+    def finish(self, counters: np.ndarray | None = None) -> ListCounts:
+        """Make the list anew, in larger arrays, where it lacked room; it can be used from then on.
+
+        Parameters
+        ----------
+        counters : (16,) int64, optional
+            `counters` as `begin` left them, if the caller has read them; else this waits for the device.
+
+        Raises
+        ------
+        DomainError
+            If an atom is missing.
+        """
+        counts = self._read_counts(counters)
+        while self._grow(counts):
             self._list_pairs()
             counts = self._read_counts()
-            if not self._grow(counts):
-                break
         self._check(counts)
         self.counts = counts
         self.slots.n_slots = SUPERCLUSTER * counts.superclusters
@@ -358,8 +377,8 @@ class GpuSearch:
 
     # ---- results --------------------------------------------------------------------------------------------
 
-    def _read_counts(self) -> ListCounts:
-        values = self.device.to_host(self.counters)
+    def _read_counts(self, values: np.ndarray | None = None) -> ListCounts:
+        values = self.device.to_host(self.counters) if values is None else values
         radius = values[6:7].astype(np.uint32).view(np.float32)[0]
         by_size = tuple(int(value) for value in values[_ENTRIES : _ENTRIES + SIZES])
         return ListCounts(*(int(value) for value in values[:6]), float(radius), by_size)
