@@ -44,6 +44,8 @@ class CudaProgram:
         correctly rounded division and square root. Else contraction, flush to zero, approximate division.
     headers : tuple of str
         Other packages whose headers the file includes.
+    relocatable : bool
+        It calls device functions that are linked in later.
     """
 
     package: str
@@ -52,6 +54,7 @@ class CudaProgram:
     generated: tuple[tuple[str, str], ...] = ()
     exact: bool = False
     headers: tuple[str, ...] = ()
+    relocatable: bool = False
 
     @property
     def name(self) -> str:
@@ -132,6 +135,7 @@ def compile_program(program: CudaProgram, architecture: str, logs: Any = None) -
         prec_div=program.exact,
         prec_sqrt=program.exact,
         device_as_default_execution_space=True,
+        relocatable_device_code=program.relocatable or None,
         ptxas_options=["-v"] if logs is not None else None,
     )
     if logs is not None:

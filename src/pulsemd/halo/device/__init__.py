@@ -1,0 +1,1 @@
+"""The halo exchange on GPUs, started by the GPUs themselves: symmetric memory, channels and all-reduce."""
