@@ -11,12 +11,17 @@ from pulsemd.engine.movers import water_kinds
 from pulsemd.engine.system import System
 from pulsemd.engine.verlet_buffer import (
     AtomKinds,
+    Drift,
     ListConditions,
+    Motion,
     PairEnergies,
+    free_motion,
     list_cutoff,
-    rigid_water_masses,
+    paired_motion,
+    rigid_water_motion,
 )
 from pulsemd.kernels.nonbonded.settings import pair_constants
+from pulsemd.topology.records import Topology
 
 
 def choose_list_cutoff(system: System) -> float:
@@ -50,15 +55,20 @@ def inner_cutoff(system: System, r_list: float, interval: int) -> float | None:
     return radius if radius < r_list else None
 
 
+def list_drift(system: System, nstlist: int) -> Drift:
+    """Estimated drift of a list used for `nstlist` steps."""
+    s = system.settings
+    kinds = _atom_kinds(system)
+    conditions = ListConditions(system.volume, _temperature(system), s.dt, nstlist, max(s.rcoulomb, s.rvdw))
+    return Drift(kinds, conditions, _pair_energies(system, kinds))
+
+
 def _cutoff_for(system: System, nstlist: int) -> float:
     """Cut-off of a list used for `nstlist` steps, from the drift tolerance."""
     s = system.settings
-    r_cut, temperature = max(s.rcoulomb, s.rvdw), _temperature(system)
-    if nstlist == 1 or temperature == 0.0:
-        return r_cut
-    kinds = _atom_kinds(system)
-    conditions = ListConditions(system.volume, temperature, s.dt, nstlist, r_cut)
-    return list_cutoff(s.verlet_buffer_tolerance, kinds, conditions, _pair_energies(system, kinds))
+    if nstlist == 1 or _temperature(system) == 0.0:
+        return max(s.rcoulomb, s.rvdw)
+    return list_cutoff(s.verlet_buffer_tolerance, list_drift(system, nstlist))
 
 
 def _temperature(system: System) -> float:
@@ -74,15 +84,34 @@ def _temperature(system: System) -> float:
 
 
 def _atom_kinds(system: System) -> AtomKinds:
-    """Atoms of equal type, charge and effective mass, counted."""
+    """Atoms of equal type, charge and motion, counted."""
     t = system.topology
-    mass = t.mass.copy()
-    for waters, g in water_kinds(t):
+    columns = [t.type_index, t.charge, *_motion(t)]
+    unique, count = np.unique(np.column_stack(columns), axis=0, return_counts=True)
+    motion = Motion(unique[:, 2], unique[:, 3], unique[:, 4])
+    return AtomKinds(unique[:, 0].astype(np.int64), unique[:, 1], motion, count)
+
+
+def _motion(topology: Topology) -> NDArray[np.float64]:
+    """(3, n): mobility, swing and arm of every atom, about its heaviest partner or in its rigid water."""
+    mass = topology.mass
+    rows = _rows(free_motion(mass))
+    terms = topology.terms.get("constraint")
+    if terms is not None:
+        length = terms.parameters[terms.index, 0]
+        pairs = np.concatenate([terms.atoms, terms.atoms[:, ::-1]])
+        order = np.argsort(mass[pairs[:, 1]], kind="stable")  # of several rows of an atom the last one stays
+        atom, partner = pairs[order].T
+        rows[:, atom] = _rows(paired_motion(mass[atom], mass[partner], np.tile(length, 2)[order]))
+    for waters, g in water_kinds(topology):
         height, d_hh = g[2] + g[3], 2 * g[4]
-        d_oh = float(np.hypot(height, g[4]))
-        mass[waters] = rigid_water_masses(g[0], g[1], d_oh, d_hh)
-    unique, count = np.unique(np.column_stack([t.type_index, t.charge, mass]), axis=0, return_counts=True)
-    return AtomKinds(unique[:, 0].astype(np.int64), unique[:, 1], unique[:, 2], count)
+        water = rigid_water_motion(g[0], g[1], float(np.hypot(height, g[4])), d_hh)
+        rows[:, waters] = _rows(water)[:, None, :]
+    return rows
+
+
+def _rows(motion: Motion) -> NDArray[np.float64]:
+    return np.stack([motion.mobility, motion.swing, motion.arm])
 
 
 def _pair_energies(system: System, kinds: AtomKinds) -> PairEnergies:
