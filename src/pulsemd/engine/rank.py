@@ -257,14 +257,20 @@ class Rank:
             Phase("halo.forward.end", lambda: self.channel_x.forward_end()),
             Phase("forces.nonlocal", self.nonlocal_forces),
             Phase("halo.reverse.begin", lambda: self.channel_f.reverse_begin()),
+            Phase("forces.local.rest", self.rest_of_local_forces),
             Phase("halo.reverse.end", lambda: self.channel_f.reverse_end()),
         )
 
     def local_forces(self) -> None:
-        """Clear the forces and add the pairs of two owned rows."""
+        """Clear the forces and add half of the pairs of two owned rows."""
         n = self.domain.n_local
         self.f[:n] = 0
-        self._pair_forces.local(self.x[:n], self.f[:n], self._pair_sums())
+        self._pair_forces.local(self.x[:n], self.f[:n], self._pair_sums(), half=0)
+
+    def rest_of_local_forces(self) -> None:
+        """Add the other half, while ghost forces are on their way."""
+        n = self.domain.n_local
+        self._pair_forces.local(self.x[:n], self.f[:n], self._pair_sums(), half=1)
 
     def nonlocal_forces(self) -> None:
         """Add the pairs with a ghost row, the corrections of excluded pairs, and the bonded terms."""

@@ -122,6 +122,7 @@ class PairForces:
         exact = self.precision == "reproducible"
         blank = self._formula is None  # the formula of a user may not be zero for empty places
         self._list = build_pair_list(rows, box, r_list, split_dims, exact, self._list, blank)
+        self._halves = _halves(self._list.local)
         self.variant = self._choose_spec(box, r_list)
         limit = FORCE_LIMIT[self.precision] / (LIMIT_DISTANCE if self.precision == "fast" else 1.0)
         self._constants = constant_vector(self.constants, box, limit)
@@ -145,7 +146,9 @@ class PairForces:
             shifted=self._shifted and self._formula is not None,
         )
 
-    def local(self, x: np.ndarray, forces: np.ndarray, energies: np.ndarray | None = None) -> None:
+    def local(
+        self, x: np.ndarray, forces: np.ndarray, energies: np.ndarray | None = None, half: int | None = None
+    ) -> None:
         """Add the forces between owned rows; reads no ghost row.
 
         Parameters
@@ -155,8 +158,13 @@ class PairForces:
             OUTPUT, added to.
         energies : (11,) float64 kJ/mol, or int64 in units of 2^-20 of it; optional
             OUTPUT, added to: Lennard-Jones, Coulomb, and the virial sum of r_ij (x) f_ij, row by row.
+        half : 0 or 1, optional
+            Half of the pairs only, so that other work can go in between; 0 comes first.
         """
-        self._add(x, forces, energies, self._list.local, (0, self._list.n_owned_blocks), 0)
+        n_owned_blocks = self._list.n_owned_blocks
+        tiles = self._list.local if half is None else self._halves[half]
+        gather_from = n_owned_blocks if half == 1 else 0
+        self._add(x, forces, energies, tiles, (0, n_owned_blocks), gather_from)
 
     def nonlocal_(self, x: np.ndarray, forces: np.ndarray, energies: np.ndarray | None = None) -> None:
         """Add the forces of the other pairs of this rank; arguments as for `local`, ghost rows included."""
@@ -204,3 +212,10 @@ class PairForces:
                 f"a pair force is not a number or above {FORCE_LIMIT[self.precision]:.3g} kJ/mol/nm: atoms "
                 "overlap; check the starting structure (minimise it first) and the time step"
             )
+
+
+def _halves(tiles: TileList) -> tuple[TileList, TileList]:
+    """The same tiles as two lists of about equal length."""
+    first = tiles.entries[:, 1]
+    middle = int(np.searchsorted(first, first[-1] // 2)) if len(first) else 0
+    return tiles._replace(entries=tiles.entries[:middle]), tiles._replace(entries=tiles.entries[middle:])
