@@ -18,6 +18,7 @@ from pulsemd.domain.atoms import Int32, Int64, UpdateGroups, rows_of_groups
 from pulsemd.domain.grid import Grid, pulse_counts
 from pulsemd.domain.lattice import LATTICE
 from pulsemd.halo import Pulse, Transport
+from pulsemd.halo.agreement import raise_lowest, sendable
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,10 +153,16 @@ def _exchange(
     return table, pulses
 
 
-def with_remote_starts(transport: Transport, pulses: Sequence[Pulse]) -> tuple[Pulse, ...]:
-    """Tell every sender where its rows land; two ranks list the pulses between them in the same order."""
-    landings: list[list[int]] = [[] for _ in range(transport.size)]
-    for pulse in pulses:
-        landings[pulse.recv_rank].append(pulse.recv_start)
-    answers = [iter(a) for a in transport.alltoall([np.array(a, dtype=np.int64) for a in landings])]
-    return tuple(replace(pulse, remote_start=int(next(answers[pulse.send_rank]))) for pulse in pulses)
+def with_remote_starts(
+    transport: Transport, pulses: Sequence[Pulse], n_local: int, error: BaseException | None
+) -> tuple[tuple[Pulse, ...], int]:
+    """Pulses that know where their rows land, and the largest ``n_local`` of any rank; raises an error of any rank.
+
+    Two ranks list the pulses between them in the same order.
+    """
+    mine = [(pulse.recv_rank, pulse.recv_start) for pulse in pulses]
+    shares = transport.allgather((sendable(error), n_local, mine))
+    raise_lowest([share[0] for share in shares])
+    landings = [iter([start for to, start in share[2] if to == transport.rank]) for share in shares]
+    pulses = tuple(replace(pulse, remote_start=next(landings[pulse.send_rank])) for pulse in pulses)
+    return pulses, max(share[1] for share in shares)

@@ -77,6 +77,11 @@ class Grid:
         """Width of every cell in lattice units, by dimension."""
         return tuple(tuple(q - p for p, q in itertools.pairwise(b)) for b in self.bounds)
 
+    @cached_property
+    def bounds_arrays(self) -> tuple[NDArray[np.int64], ...]:
+        """``bounds`` as int64 arrays."""
+        return tuple(np.array(b, dtype=np.int64) for b in self.bounds)
+
     def rank_of_cell(self, cell: tuple[int, int, int]) -> int:
         """Rank of a cell; indices are taken modulo the grid."""
         cx, cy, cz = (c % n for c, n in zip(cell, self.shape, strict=True))
@@ -91,28 +96,36 @@ class Grid:
     def cell_of(self, x: NDArray[np.int32]) -> NDArray[np.int32]:
         """Cells (n, 3) int32 of lattice positions (n, 3) int32, exact."""
         cells = np.empty(x.shape, dtype=np.int32)
-        for d in range(3):
-            _cells_along(x, d, np.array(self.bounds[d], dtype=np.int64), cells)
+        _fill_cells(x, self.bounds_arrays, cells)
         return cells
 
     def rank_of(self, x: NDArray[np.int32]) -> NDArray[np.int32]:
         """Ranks (n,) int32 whose cell holds each lattice position (n, 3) int32, exact."""
-        c = self.cell_of(x)
-        return np.asarray((c[:, 0] * self.shape[1] + c[:, 1]) * self.shape[2] + c[:, 2], dtype=np.int32)
+        ranks = np.empty(len(x), dtype=np.int32)
+        _fill_ranks(self.cell_of(x), self.shape, ranks)
+        return ranks
 
 
 @njit(cache=True, nogil=True)
-def _cells_along(x, d, bounds, cells):  # type: ignore[no-untyped-def]
-    """Cell of every position along one dimension: the cell of an equal grid, then steps to the true one."""
-    n = bounds.size - 1
-    for i in range(x.shape[0]):
-        u = np.int64(x[i, d]) & 0xFFFFFFFF
-        k = (u * n) >> 32
-        while u < bounds[k]:
-            k -= 1
-        while u >= bounds[k + 1]:
-            k += 1
-        cells[i, d] = k
+def _fill_cells(x, bounds, cells):  # type: ignore[no-untyped-def]
+    """Cell of every position: in each dimension the cell of an equal grid, then steps to the true one."""
+    for d in range(3):
+        bound = bounds[d]
+        n = bound.size - 1
+        for i in range(x.shape[0]):
+            u = np.int64(x[i, d]) & 0xFFFFFFFF
+            k = (u * n) >> 32
+            while u < bound[k]:
+                k -= 1
+            while u >= bound[k + 1]:
+                k += 1
+            cells[i, d] = k
+
+
+@njit(cache=True, nogil=True)
+def _fill_ranks(cells, shape, ranks):  # type: ignore[no-untyped-def]
+    for i in range(cells.shape[0]):
+        ranks[i] = (cells[i, 0] * shape[1] + cells[i, 1]) * shape[2] + cells[i, 2]
 
 
 def lattice_halo(halo_width: float, box: NDArray[np.float64]) -> tuple[int, int, int]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from numba import njit
 
-from pulsemd.domain.atoms import Int32, LocalAtoms, UpdateGroups, local_groups, rows_of_groups
+from pulsemd.domain.atoms import Int32, LocalAtoms, UpdateGroups, local_groups
 from pulsemd.domain.grid import Grid
 from pulsemd.halo import Transport
 
@@ -31,16 +32,30 @@ def migrate(transport: Transport, grid: Grid, groups: UpdateGroups, atoms: Local
     if grid.size == 1:
         return atoms
     _, start = local_groups(groups, atoms.gid)
-    rank = grid.rank_of(atoms.x[start[:-1]])
-    order = np.argsort(rank, kind="stable").astype(np.int32)
-    parts = [
-        atoms.take(rows_of_groups(selected, start))
-        for selected in np.split(order, np.searchsorted(rank[order], np.arange(1, grid.size)))
+    rows, bounds = _rows_by_rank(grid.rank_of(atoms.x[start[:-1]]), start, grid.size)
+    staying = atoms.take(rows[bounds[transport.rank] : bounds[transport.rank + 1]])
+    outgoing = [
+        _pack(atoms.take(rows[bounds[r] : bounds[r + 1]] if r != transport.rank else rows[:0]))
+        for r in range(grid.size)
     ]
-    staying, with_image = parts[transport.rank], atoms.image is not None
-    parts[transport.rank] = staying.take(np.empty(0, np.int32))
-    arrived = _unpack(np.concatenate(transport.alltoall([_pack(part) for part in parts])), with_image)
+    arrived = _unpack(np.concatenate(transport.alltoall(outgoing)), atoms.image is not None)
     return _joined(staying, arrived)
+
+
+@njit(cache=True, nogil=True)
+def _rows_by_rank(rank, start, size):  # type: ignore[no-untyped-def]
+    """Rows of groups ``start[g]:start[g + 1]``, sorted by the rank of their group; where each rank's begin."""
+    bounds = np.zeros(size + 1, np.int64)
+    for g in range(rank.size):
+        bounds[rank[g] + 1] += start[g + 1] - start[g]
+    for r in range(size):
+        bounds[r + 1] += bounds[r]
+    place, rows = bounds.copy(), np.empty(start[-1], np.int32)
+    for g in range(rank.size):
+        for row in range(start[g], start[g + 1]):
+            rows[place[rank[g]]] = row
+            place[rank[g]] += 1
+    return rows, bounds
 
 
 def _joined(a: LocalAtoms, b: LocalAtoms) -> LocalAtoms:

@@ -47,35 +47,28 @@ def pair_is_mine(leader_i, leader_j, home_i, home_j, split):  # type: ignore[no-
 
 
 @njit(cache=True, nogil=True)
-def term_is_mine(rows, leader_x, home, split):  # type: ignore[no-untyped-def]
-    """Whether this rank owns the term of local rows (k,) int32; it does not if an atom is absent (-1)."""
-    for row in rows:
-        if row < 0:
-            return False
-    for d in split:
-        lowest, smallest = rows[0], np.int32(0)
-        for row in rows[1:]:
-            delta = lattice_delta(leader_x[rows[0], d], leader_x[row, d])
-            if delta < smallest:
-                lowest, smallest = row, delta
-        if not (home[lowest] >> d) & 1:
-            return False
-    return True
-
-
-@njit(cache=True, nogil=True)
 def _my_terms(term_atoms, local_row, leader_x, home, split):  # type: ignore[no-untyped-def]
+    """Terms whose atoms are all here and whose lowest leader, in each split dimension, is in this rank's cell."""
     m, k = term_atoms.shape
-    mine = np.empty(m, np.int64)
-    rows = np.empty((m, k), np.int32)
+    mine, rows = np.empty(m, np.int64), np.empty((m, k), np.int32)
     count = 0
     for t in range(m):
-        here = True
+        is_mine = True
         for a in range(k):
             row = local_row[term_atoms[t, a]]
             rows[count, a] = row
-            here &= row >= 0
-        if here and term_is_mine(rows[count], leader_x, home, split):
+            is_mine &= row >= 0
+        if not is_mine:
+            continue
+        for d in split:
+            lowest, first, smallest = rows[count, 0], np.int64(leader_x[rows[count, 0], d]), np.int32(0)
+            for a in range(1, k):
+                row = rows[count, a]
+                delta = np.int32(np.int64(leader_x[row, d]) - first)
+                if delta < smallest:
+                    lowest, smallest = row, delta
+            is_mine &= (home[lowest] >> d) & 1 != 0
+        if is_mine:
             mine[count] = t
             count += 1
     return mine[:count].copy(), rows[:count].copy()
@@ -157,10 +150,18 @@ def home_bits(leader_x: Int32, grid: Grid, rank: int) -> NDArray[np.uint8]:
     """
     home = np.zeros(len(leader_x), dtype=np.uint8)
     cell = grid.cell_of_rank(rank)
-    cells = grid.cell_of(leader_x)
-    for d in range(3):
-        home |= ((cells[:, d] == cell[d]) << d).astype(np.uint8)
+    lower = np.array([grid.bounds[d][cell[d]] for d in range(3)], np.int64)
+    width = np.array([grid.cell_widths[d][cell[d]] for d in range(3)], np.int64)
+    _fill_home(leader_x, lower, width, home)
     return home
+
+
+@njit(cache=True, nogil=True)
+def _fill_home(leader_x, lower, width, home):  # type: ignore[no-untyped-def]
+    for i in range(home.size):
+        for d in range(3):
+            if ((np.int64(leader_x[i, d]) - lower[d]) & 0xFFFFFFFF) < width[d]:
+                home[i] |= 1 << d
 
 
 def owner_of_terms(leader_x: Int32, grid: Grid) -> Int32:

@@ -34,6 +34,8 @@ class LocalDomain:
         The owned rows, in their new order.
     n_interior, n_owned, n_local : int
         Interior rows are sent in no pulse.
+    most_local : int
+        Largest ``n_local`` of any rank: what symmetric arrays have to hold.
     gid : (n_local,) int32
     leader_x : (n_local, 3) int32
         Lattice position of each row's leader at the search; it decides ownership until the next one.
@@ -50,6 +52,7 @@ class LocalDomain:
     n_interior: int
     n_owned: int
     n_local: int
+    most_local: int
     gid: Int32
     leader_x: Int32
     home: NDArray[np.uint8]
@@ -118,16 +121,28 @@ def build_halo(
     owned = GroupTable(ids[order], leader[order], start, np.full(len(order), -1, np.int32))
     build = build_staged if kind == "staged" else build_direct
     table, pulses = build(transport, grid, groups, halo, owned)
-    plan = HaloPlan(
-        rank=rank,
-        size=grid.size,
-        n_owned=len(atoms),
-        n_local=int(table.start[-1]),
-        pulses=with_remote_starts(transport, pulses),
-        kind=kind,
+    n_local = int(table.start[-1])
+    home = home_bits(table.leader, grid, rank)
+    *rows, twice = _expand(table.ids, table.leader, home, groups.offset, groups.atoms, n_local)
+    error = (
+        DomainError(f"rank {rank}: atom {twice + 1} is here twice, as owned or ghost") if twice >= 0 else None
     )
-    n_interior = int(start[n_interior_groups])
-    return _local_domain(transport, grid, groups, atoms, n_interior, table, plan, halo_width)
+    pulses, most_local = with_remote_starts(transport, pulses, n_local, error)
+    gid, leader_x, home, local_row = rows
+    return LocalDomain(
+        atoms=atoms,
+        n_interior=int(start[n_interior_groups]),
+        n_owned=len(atoms),
+        n_local=n_local,
+        most_local=most_local,
+        gid=gid,
+        leader_x=leader_x,
+        home=home,
+        local_row=local_row,
+        split_dims=grid.split_dims,
+        plan=HaloPlan(rank, grid.size, len(atoms), n_local, pulses, kind),
+        halo_width=halo_width,
+    )
 
 
 def _check_owned(grid: Grid, rank: int, atoms: LocalAtoms, start: Int64) -> None:
@@ -161,46 +176,22 @@ def _agree_halo_width(
     return float(max(r_list + 2.0 * max(share[2] for share in shares), *(share[3] for share in shares)))
 
 
-def _local_domain(
-    transport: Transport,
-    grid: Grid,
-    groups: UpdateGroups,
-    atoms: LocalAtoms,
-    n_interior: int,
-    table: GroupTable,
-    plan: HaloPlan,
-    halo_width: float,
-) -> LocalDomain:
-    """Expand groups to rows, and make sure that no atom is here twice."""
-    sizes = np.diff(table.start)
-    gid = groups.atoms[rows_of_groups(table.ids, groups.offset)]
-    local_row = np.full(groups.n_atoms, -1, dtype=np.int32)
-    twice = _fill_local_rows(gid, local_row)
-    message = f"rank {plan.rank}: atom {twice + 1} is here twice, as owned or ghost"
-    transport.agree(DomainError(message) if twice >= 0 else None)
-    return LocalDomain(
-        atoms=atoms,
-        n_interior=n_interior,
-        n_owned=plan.n_owned,
-        n_local=plan.n_local,
-        gid=gid,
-        leader_x=np.repeat(table.leader, sizes, axis=0),
-        home=np.repeat(home_bits(table.leader, grid, plan.rank), sizes),
-        local_row=local_row,
-        split_dims=grid.split_dims,
-        plan=plan,
-        halo_width=halo_width,
-    )
-
-
 @njit(cache=True, nogil=True)
-def _fill_local_rows(gid, local_row):  # type: ignore[no-untyped-def]
-    """Enter every row; returns the first global id that occurs twice, or -1."""
-    for row in range(gid.size):
-        if local_row[gid[row]] >= 0:
-            return gid[row]
-        local_row[gid[row]] = row
-    return -1
+def _expand(ids, leader, home, offset, atoms, n_local):  # type: ignore[no-untyped-def]
+    """Global id, leader and home bits of every row, the row of every atom, and the first atom found twice or -1."""
+    gid, leader_x = np.empty(n_local, np.int32), np.empty((n_local, 3), np.int32)
+    homes, local_row = np.empty(n_local, np.uint8), np.full(atoms.size, -1, np.int32)
+    twice, row = np.int64(-1), 0
+    for g in range(ids.size):
+        for k in range(offset[ids[g]], offset[ids[g] + 1]):
+            atom = atoms[k]
+            if local_row[atom] >= 0 and twice < 0:
+                twice = np.int64(atom)
+            gid[row], homes[row], local_row[atom] = atom, home[g], row
+            for d in range(3):
+                leader_x[row, d] = leader[g, d]
+            row += 1
+    return gid, leader_x, homes, local_row, twice
 
 
 def _curve_order(

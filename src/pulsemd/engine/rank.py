@@ -187,9 +187,8 @@ class Rank:
 
     def _bind(self, domain: LocalDomain) -> None:
         """Put the rows into symmetric arrays, growing them by a rule all ranks evaluate alike."""
-        need = max(self.transport.allgather(domain.n_local))
-        if need > self.capacity:
-            self.capacity = int(need * GROWTH) + 64
+        if domain.most_local > self.capacity:
+            self.capacity = int(domain.most_local * GROWTH) + 64
             self.x = self.transport.allocate("positions", self.capacity, 3, np.int32)
             self.f = self.transport.allocate("forces", self.capacity, 3, self._force_type)
             self.channel_x: Channel = self.transport.channel(domain.plan, self.x)

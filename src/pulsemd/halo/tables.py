@@ -61,7 +61,8 @@ def build_tables(own: HaloPlan, everyone: NDArray[np.int64], faults: Sequence[Fa
     pulses[:, exchange.STAGING] = starts[own.rank]
     pulses[:, exchange.REMOTE_STAGING] = starts[pulses[:, exchange.RECV_RANK], np.arange(n_pulses)]
     routes, sends = _group(own)
-    early = np.setdiff1d(np.arange(n_pulses), sends[:, DEPENDS])[::-1].copy()
+    forwarded = set(sends[:, DEPENDS].tolist())
+    early = np.array([k for k in range(n_pulses) if k not in forwarded], np.int64)[::-1].copy()
     waits = np.ones((N_WAITS, n_pulses), np.int64)
     if any(fault.kind == "reorder" for fault in faults):
         early = early[::-1].copy()

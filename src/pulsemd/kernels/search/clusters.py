@@ -95,8 +95,8 @@ def scatter_add(blocks, rows, first, last, values):
 
 
 @njit(cache=True, nogil=True)
-def bounding_boxes(x, start, size, first, last, scale, boxes):
-    """Boxes of the clusters of ``size`` (4 or 8) atoms in blocks ``first`` to ``last``.
+def bounding_boxes(x, start, first, last, scale, i_boxes, j_boxes):
+    """Boxes of the i-clusters and j-clusters of blocks ``first`` to ``last``.
 
     Parameters
     ----------
@@ -104,23 +104,44 @@ def bounding_boxes(x, start, size, first, last, scale, boxes):
     start : (3,) int64
         Origin of the columns: a cluster does not wrap seen from there.
     scale : (9,) float32, box over 2^32
-    boxes : Boxes
+    i_boxes, j_boxes : Boxes
         OUTPUT
     """
-    for cluster in range(first * (LANES // size), last * (LANES // size)):
-        place = (cluster * size // LANES) * BLOCK + cluster * size % LANES
+    matrix = (scale[0], scale[1], scale[2], scale[3], scale[4], scale[5], scale[6], scale[7], scale[8])
+    for block in range(first, last):
         for d in range(3):
-            low, high = np.int64(1) << 33, np.int64(-1)
-            for k in range(place + d * LANES, place + d * LANES + size):
-                u = (np.int64(x[k]) - start[d]) & 0xFFFFFFFF
-                low, high = min(low, u), max(high, u)
-            boxes.center[d, cluster] = np.int32(start[d] + (low + high) // 2)
-            boxes.half[d, cluster] = (high - low) // 2 + 1
-            boxes.half_cartesian[d, cluster] = 0.0
-        for k in range(place, place + size):
-            for d in range(3):
-                distance = 0.0
-                for e in range(3):
-                    step = np.int32(x[k + e * LANES] - boxes.center[e, cluster])
-                    distance += float(step) * scale[3 * e + d]
-                boxes.half_cartesian[d, cluster] = max(boxes.half_cartesian[d, cluster], abs(distance))
+            origin, place = start[d], block * BLOCK + d * LANES
+            bottom, top = np.int64(1) << 33, np.int64(-1)
+            for half in range(LANES // ROWS):
+                low, high = np.int64(1) << 33, np.int64(-1)
+                for k in range(ROWS):
+                    u = (np.int64(x[place + ROWS * half + k]) - origin) & 0xFFFFFFFF
+                    low, high = min(low, u), max(high, u)
+                cluster = block * (LANES // ROWS) + half
+                i_boxes.center[d, cluster] = np.int32(origin + (low + high) // 2)
+                i_boxes.half[d, cluster] = (high - low) // 2 + 1
+                bottom, top = min(bottom, low), max(top, high)
+            j_boxes.center[d, block] = np.int32(origin + (bottom + top) // 2)
+            j_boxes.half[d, block] = (top - bottom) // 2 + 1
+        for half in range(LANES // ROWS):
+            _extend(x, block * BLOCK + ROWS * half, ROWS, matrix, i_boxes, block * (LANES // ROWS) + half)
+        _extend(x, block * BLOCK, LANES, matrix, j_boxes, block)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _extend(x, place, size, matrix, boxes, cluster):
+    """Cartesian half extents (OUTPUT) of the cluster of ``size`` atoms from ``place`` on."""
+    a, b, c = boxes.center[0, cluster], boxes.center[1, cluster], boxes.center[2, cluster]
+    largest_x, largest_y, largest_z = 0.0, 0.0, 0.0
+    for k in range(place, place + size):
+        u, v, w = (
+            float(np.int32(x[k] - a)),
+            float(np.int32(x[k + LANES] - b)),
+            float(np.int32(x[k + 2 * LANES] - c)),
+        )
+        largest_x = max(largest_x, abs(u * matrix[0] + v * matrix[3] + w * matrix[6]))
+        largest_y = max(largest_y, abs(u * matrix[1] + v * matrix[4] + w * matrix[7]))
+        largest_z = max(largest_z, abs(u * matrix[2] + v * matrix[5] + w * matrix[8]))
+    boxes.half_cartesian[0, cluster] = largest_x
+    boxes.half_cartesian[1, cluster] = largest_y
+    boxes.half_cartesian[2, cluster] = largest_z

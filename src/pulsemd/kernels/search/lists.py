@@ -329,7 +329,7 @@ def _test_tiles(i_cluster, candidates, masks, half, owned_only, empty, required,
     for k in range(len(candidates)):
         j_cluster, keep = candidates[k], FULL
         if owned_only:
-            keep = owned_here(leader_x, home, i_cluster, j_cluster)
+            keep = owned_here(leader_x, home, required, i_cluster, j_cluster)
         if j_cluster == own:
             keep &= _upper_half(i_cluster & 1)
         real = rows_real & lanes_real[j_cluster]

@@ -191,8 +191,7 @@ def _boxes(x, ranges, n_blocks: int, scale) -> tuple[Boxes, Boxes]:
         for n in (2 * n_blocks, n_blocks + LANES)  # near_boxes reads eight j-clusters at a time
     )
     for first, last, columns in ranges:
-        bounding_boxes(x, columns.start, LANES // 2, first, last, scale, i_boxes)
-        bounding_boxes(x, columns.start, LANES, first, last, scale, j_boxes)
+        bounding_boxes(x, columns.start, first, last, scale, i_boxes, j_boxes)
     return i_boxes, j_boxes
 
 

@@ -135,40 +135,50 @@ def within_radius_of_all(typing_context, x, scale, orthorhombic, radius2, i_clus
 
 
 @intrinsic
-def owned_here(typing_context, leader_x, home, i_cluster, j_cluster):
+def owned_here(typing_context, leader_x, home, required, i_cluster, j_cluster):
     """Mask of the pairs of a tile that belong to this rank.
 
-    In each dimension the leader that is lower (by the wrapped difference; ties share a cell) must be in this
-    rank's cell, which bit d of its ``home`` tells.
+    In each decomposed dimension the leader that is lower (by the wrapped difference; ties share a cell) must be in
+    this rank's cell, which bit d of its ``home`` tells.
 
     Parameters
     ----------
     leader_x : (n_blocks * 24,) int32, lattice positions of the atoms' leaders in blocks of 3 x 8
     home : (n_blocks * 8,) int32
+    required : int
+        Bits of the decomposed dimensions.
     """
 
     def emit(context, builder, signature, arguments):
         leaders, bits = [array_pointer(context, builder, signature.args[k], arguments[k]) for k in range(2)]
-        i, j = [context.cast(builder, arguments[k], signature.args[k], types.int64) for k in (2, 3)]
+        required, i, j = [
+            context.cast(builder, arguments[k], signature.args[k], types.int64) for k in (2, 3, 4)
+        ]
         first, home_first = _row_offset(builder, i, BLOCK), _row_offset(builder, i, LANES)
         start = builder.mul(j, index(BLOCK))
         lane_home = load_vector(builder, bits, builder.mul(j, index(LANES)), LANES)
-        lanes = [load_vector(builder, leaders, builder.add(start, index(LANES * d)), LANES) for d in range(3)]
-        zero, masks = constant_vector(I32, 0, LANES), []
-        for row in range(ROWS):
-            row_home = splat(builder, load(builder, bits, builder.add(home_first, index(row))), LANES)
-            owned = constant_vector(ir.IntType(1), 1, LANES)
-            for d in range(3):
-                leader = load(builder, leaders, builder.add(first, index(row + LANES * d)))
-                delta = builder.sub(lanes[d], splat(builder, leader, LANES))
-                lower_is_lane = builder.icmp_signed("<", delta, zero)
-                lower = builder.select(lower_is_lane, lane_home, row_home)
-                bit = builder.and_(lower, constant_vector(I32, 1 << d, LANES))
-                owned = builder.and_(owned, builder.icmp_signed("!=", bit, zero))
-            masks.append(owned)
-        return _pack(builder, masks)
+        row_home = [
+            splat(builder, load(builder, bits, builder.add(home_first, index(row))), LANES)
+            for row in range(ROWS)
+        ]
+        zero = constant_vector(I32, 0, LANES)
+        result = cgutils.alloca_once_value(builder, ir.Constant(I32, 0xFFFFFFFF))
+        for d in range(3):
+            decomposed = builder.icmp_signed("!=", builder.and_(required, index(1 << d)), index(0))
+            with builder.if_then(decomposed):
+                bit, at = constant_vector(I32, 1 << d, LANES), index(LANES * d)
+                lanes = load_vector(builder, leaders, builder.add(start, at), LANES)
+                masks = []
+                for row in range(ROWS):
+                    leader = load(builder, leaders, builder.add(first, index(row + LANES * d)))
+                    delta = builder.sub(lanes, splat(builder, leader, LANES))
+                    lower_is_lane = builder.icmp_signed("<", delta, zero)
+                    lower = builder.select(lower_is_lane, lane_home, row_home[row])
+                    masks.append(builder.icmp_signed("!=", builder.and_(lower, bit), zero))
+                builder.store(builder.and_(builder.load(result), _pack(builder, masks)), result)
+        return builder.load(result)
 
-    return types.uint32(leader_x, home, i_cluster, j_cluster), emit
+    return types.uint32(leader_x, home, required, i_cluster, j_cluster), emit
 
 
 @intrinsic
