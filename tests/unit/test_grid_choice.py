@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 
 from pulsemd.base.errors import DomainError
-from pulsemd.domain.grid import LATTICE, Grid, check_grid, choose_grid, halo_cost, lattice_halo, pulse_counts
+from pulsemd.domain.grid import (
+    LATTICE,
+    Grid,
+    balanced_grid,
+    check_grid,
+    choose_grid,
+    halo_cost,
+    lattice_halo,
+    pulse_counts,
+)
 
 CUBE = np.diag([6.0, 6.0, 6.0])
 
@@ -130,3 +139,34 @@ def test_grid_bad_bounds_are_refused(bounds: tuple[int, ...]) -> None:
 
 def test_lattice_halo_rounds_up() -> None:
     assert all(h * 6.0 / LATTICE >= 1.0 for h in lattice_halo(1.0, CUBE))
+
+
+def test_balanced_grid_uneven_work_moves_the_plane_to_half_of_it() -> None:
+    grid = balanced_grid(Grid((2, 1, 1)), [60, 40], CUBE, 1.2)
+    assert grid.bounds[0][1] == pytest.approx(LATTICE / 2 * 50 / 60)
+    assert grid.bounds[1:] == Grid((2, 1, 1)).bounds[1:]
+
+
+def test_balanced_grid_even_work_leaves_the_grid_alone() -> None:
+    grid = balanced_grid(Grid((2, 1, 1)), [60, 40], CUBE, 1.2)
+    assert balanced_grid(grid, [1000, 1003], CUBE, 1.2) is grid
+    assert balanced_grid(grid, [0, 0], CUBE, 1.2) is grid
+
+
+def test_balanced_grid_all_work_on_one_rank_moves_a_plane_by_a_quarter_cell_at_most() -> None:
+    box = np.diag([40.0, 40.0, 40.0])
+    grid = balanced_grid(Grid((4, 1, 1)), [100, 0, 0, 0], box, 1.2)
+    assert np.allclose(np.array(grid.bounds[0]) / LATTICE, [0, 0.1875, 0.4375, 0.6875, 1])
+
+
+def test_balanced_grid_goes_back_to_equal_cells_where_the_halo_needs_them() -> None:
+    assert balanced_grid(Grid((3, 1, 1)), [50, 40, 10], CUBE, 1.9) == Grid((3, 1, 1))
+    assert balanced_grid(Grid((3, 1, 1)), [50, 40, 10], CUBE, 1.2) != Grid((3, 1, 1))
+
+
+def test_balanced_grid_repeated_on_a_linear_density_converges() -> None:
+    grid = Grid((2, 2, 1))
+    for _ in range(8):
+        share = np.diff((np.array(grid.bounds[0]) / LATTICE) ** 2 + np.array(grid.bounds[0]) / LATTICE)
+        grid = balanced_grid(grid, np.repeat(share, 2).tolist(), CUBE, 1.2)
+    assert share.max() / share.mean() < 1.006

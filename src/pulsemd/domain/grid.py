@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,6 +20,9 @@ Shape = tuple[int, int, int]
 PULSE_COST = 2.0
 """Halo volume [nm^3] that costs as much as one more pulse: a signal of 1 us against 5 ns for each of 100
 rows/nm^3."""
+
+_HALO_GROWTH = 1.05  # until the next search; reserve of planes that are moved
+_IMBALANCE = 1.005  # of work, largest over mean; below it the planes stay
 
 _GUARD = 1e-6  # relative; pairs accepted by float32 rounding just outside the list cut-off keep both atoms
 
@@ -253,6 +257,37 @@ def choose_grid(
         grids, key=lambda grid: (len(grid.split_dims), -max((w[d] for d in grid.split_dims), default=0.0))
     )
     raise DomainError(_refusal(n_ranks, shape, widest, w, halo, halo_width))
+
+
+def balanced_grid(grid: Grid, work: Sequence[int], box: NDArray[np.float64], halo_width: float) -> Grid:
+    """The grid with its planes moved until every slab of cells has the same work.
+
+    Planes stay within a quarter of a cell of those of equal cells, which the grid goes back to where the halo would
+    need more pulses or not fit. Nothing else depends on where planes are.
+
+    Parameters
+    ----------
+    work : (size,) numbers
+        Of each rank, such as its pairs; the same on every rank. Within a slab it is taken to be spread evenly.
+    box : (3, 3) float64, nm
+    halo_width : float, nm
+        Of the last search.
+    """
+    cells = np.array(work, dtype=np.float64).reshape(grid.shape)
+    if cells.max() <= _IMBALANCE * cells.mean():
+        return grid
+    bounds = list(grid.bounds)
+    for d in grid.split_dims:
+        n, slabs = grid.shape[d], cells.sum(axis=tuple(e for e in range(3) if e != d))
+        below = np.concatenate([[0.0], np.cumsum(slabs)])
+        planes = np.interp(below[-1] * np.arange(1, n) / n, below, grid.bounds[d])
+        equal = np.array(uniform_bounds(n)[1:-1])
+        planes = np.clip(planes, equal - LATTICE // (4 * n), equal + LATTICE // (4 * n))
+        bounds[d] = (0, *planes.astype(np.int64).tolist(), LATTICE)
+    moved, equal_cells = Grid(grid.shape, tuple(bounds)), Grid(grid.shape)
+    halo = lattice_halo(_HALO_GROWTH * halo_width, box)
+    fits = not _problem(moved, widths(box), halo, halo_width)
+    return moved if fits and pulse_counts(moved, halo) == pulse_counts(equal_cells, halo) else equal_cells
 
 
 def _refusal(

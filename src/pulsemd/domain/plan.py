@@ -127,7 +127,7 @@ def build_halo(
     error = (
         DomainError(f"rank {rank}: atom {twice + 1} is here twice, as owned or ghost") if twice >= 0 else None
     )
-    pulses, most_local = with_remote_starts(transport, pulses, n_local, error)
+    landed, most_local = with_remote_starts(transport, pulses, n_local, error)
     gid, leader_x, home, local_row = rows
     return LocalDomain(
         atoms=atoms,
@@ -140,7 +140,7 @@ def build_halo(
         home=home,
         local_row=local_row,
         split_dims=grid.split_dims,
-        plan=HaloPlan(rank, grid.size, len(atoms), n_local, pulses, kind),
+        plan=HaloPlan(rank, grid.size, len(atoms), n_local, landed, kind),
         halo_width=halo_width,
     )
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pulsemd.base.errors import DomainError
 from pulsemd.base.units import BOLTZMANN
 from pulsemd.domain.atoms import LocalAtoms, UpdateGroups, select_owned
-from pulsemd.domain.grid import choose_grid
+from pulsemd.domain.grid import balanced_grid, choose_grid
 from pulsemd.domain.lattice import LATTICE, widths
 from pulsemd.domain.migrate import migrate
 from pulsemd.domain.plan import LocalDomain, build_halo
@@ -36,6 +36,7 @@ from pulsemd.halo import Channel, Transport
 from pulsemd.kernels.bonded.launch import BondedForces
 from pulsemd.kernels.nonbonded.exclusions import count_within, exclusion_forces, self_energy
 from pulsemd.kernels.nonbonded.launch import PairForces
+from pulsemd.kernels.search.search import SearchCounts
 from pulsemd.kernels.update.leapfrog import kinetic_sums
 from pulsemd.schedule.phase import Phase, PhaseTimer
 
@@ -69,6 +70,7 @@ class Rank:
     Attributes
     ----------
     grid : Grid
+        Its planes follow the work at searches.
     domain : LocalDomain
         Rows and plan of the current list lifetime.
     positions, forces : Channel-backed arrays (capacity, 3)
@@ -135,6 +137,7 @@ class Rank:
             self.channel_x.forward()
             extent = self._terms.extent(self.domain, self.x[: self.domain.n_local], self.system.box)
         atoms = LocalAtoms(self.domain.gid[:n], self.x[:n], self.velocities, self.images())
+        self.grid = balanced_grid(self.grid, self._work, self.system.box, self.domain.halo_width)
         self._settle_in(migrate(self.transport, self.grid, self._groups, atoms), extent)
 
     def _settle_in(self, atoms: LocalAtoms, extent: float) -> None:
@@ -201,6 +204,7 @@ class Rank:
 
     def _search_pairs(self, domain: LocalDomain) -> None:
         topology, gid = self.system.topology, domain.gid
+        self._charge = topology.charge[gid]
         x = self.x[: domain.n_local]
         offset, rows = local_exclusions(
             gid, domain.local_row, topology.exclusion_offset, topology.exclusion_atoms
@@ -210,7 +214,7 @@ class Rank:
             self.system.box,
             domain.n_owned,
             topology.type_index[gid],
-            topology.charge[gid],
+            self._charge,
             offset,
             rows,
             domain.leader_x,
@@ -224,12 +228,14 @@ class Rank:
                 self.excluded = term_rows
             else:
                 self._bonded.bind(kind, mine, term_rows)
-        self._verify_masks(counts.excluded, x)
+        self._verify_masks(counts, x)
 
-    def _verify_masks(self, masked: int, x: NDArray[np.int32]) -> None:
+    def _verify_masks(self, counts: SearchCounts, x: NDArray[np.int32]) -> None:
         """The excluded pairs masked in all pair lists must be the exclusion terms within the list cut-off."""
         near = count_within(x, self.excluded, self.system.box, self.r_list)
-        listed, expected = np.sum(self.transport.allgather(np.array([masked, near])), axis=0)
+        shares = self.transport.allgather((counts.pairs, counts.excluded, near))
+        self._work = [pairs for pairs, _, _ in shares]
+        listed, expected = sum(share[1] for share in shares), sum(share[2] for share in shares)
         if listed != expected:
             raise DomainError(
                 f"search {self.n_searches}: the pair lists of all ranks hold {listed} excluded pairs, "
@@ -284,15 +290,16 @@ class Rank:
         exclusion_forces(
             self.x[:n],
             self.excluded,
-            self.system.topology.charge[self.domain.gid],
+            self._charge,
             self.system.box,
             self._pair_forces.constants,
             self.f[:n],
             self._pair_sums(),
         )
         if self.flags.energies:
-            owned = self.system.topology.charge[self.domain.gid[: self.domain.n_owned]]
-            self_energy(owned, self._pair_forces.constants, self._sums[:N_PAIR_SUMS])
+            self_energy(
+                self._charge[: self.domain.n_owned], self._pair_forces.constants, self._sums[:N_PAIR_SUMS]
+            )
 
     def _pair_sums(self) -> Sums | None:
         return self._sums[:N_PAIR_SUMS] if self.flags.energies else None

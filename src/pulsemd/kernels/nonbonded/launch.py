@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -124,6 +124,7 @@ class PairForces:
         self._list = build_pair_list(rows, box, r_list, split_dims, exact, self._list, blank)
         self._halves = _halves(self._list.local)
         self.variant = self._choose_spec(box, r_list)
+        self._kernels: dict[bool, Callable[..., int]] = {}
         limit = FORCE_LIMIT[self.precision] / (LIMIT_DISTANCE if self.precision == "fast" else 1.0)
         self._constants = constant_vector(self.constants, box, limit)
         self._parameters, self._type_index = self.atom_parameters.blocks(self._list, type_index, charge)
@@ -177,8 +178,7 @@ class PairForces:
             return
         gather_blocks(x, self._list.source, gather_from, blocks[1], self._x)
         self._forces[: blocks[1] * BLOCK] = 0
-        kernel = load_pair_kernel(replace(self.variant, energies=energies is not None))
-        self._bad |= kernel(
+        self._bad |= self._kernel(energies is not None)(
             self._x,
             self._parameters,
             self._type_index,
@@ -193,6 +193,12 @@ class PairForces:
             self._list.lj_rows,
         )
         scatter_add(self._forces, self._list.rows, blocks[0], blocks[1], forces)
+
+    def _kernel(self, energies: bool):
+        """The compiled kernel, looked up once in a list lifetime."""
+        if energies not in self._kernels:
+            self._kernels[energies] = load_pair_kernel(replace(self.variant, energies=energies))
+        return self._kernels[energies]
 
     def out_of_range(self) -> bool:
         """Whether a pair's force was beyond `FORCE_LIMIT` or not a number since the last call."""
