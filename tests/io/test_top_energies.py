@@ -22,7 +22,7 @@ with (DATA / "gmx-energies.csv").open() as _handle:
 ENERGIES = {
     row["case"]: float(row["gmx_potential_kJ_per_mol"])
     for row in ROWS
-    if row["order"] == "basic" and row["gmx_potential_kJ_per_mol"] != "refused"
+    if row["gmx_potential_kJ_per_mol"] != "refused" and not row["case"].startswith("vsite")
 }
 REFUSED = [row["case"] for row in ROWS if row["case"] not in ENERGIES]
 
@@ -49,6 +49,17 @@ def term_energy(kind: str, x: np.ndarray, p: np.ndarray, qq: float, origin: np.n
     if kind in ("angle", "urey_bradley"):
         energy = 0.5 * p[1] * (angle(x) - np.radians(p[0])) ** 2
         return energy + (0.5 * p[3] * (r - p[2]) ** 2 if len(p) == 4 else 0.0)
+    if kind == "morse_bond":
+        return p[1] * (1 - np.exp(-p[2] * (r - p[0]))) ** 2
+    if kind == "fene_bond":
+        return -0.5 * p[1] * p[0] ** 2 * np.log(1 - (r / p[0]) ** 2)
+    if kind == "cosine_angle":
+        return 0.5 * p[1] * (np.cos(angle(x)) - np.cos(np.radians(p[0]))) ** 2
+    if kind == "quartic_angle":
+        return float(np.polyval(p[:0:-1], angle(x) - np.radians(p[0])))
+    if kind == "fourier":
+        phi = dihedral(x)
+        return 0.5 * sum(p[n - 1] * (1 - (-1) ** n * np.cos(n * phi)) for n in range(1, 5))
     if kind in ("proper", "periodic_improper"):
         return p[1] * (1 + np.cos(p[2] * dihedral(x) - np.radians(p[0])))
     if kind == "improper":
@@ -56,6 +67,8 @@ def term_energy(kind: str, x: np.ndarray, p: np.ndarray, qq: float, origin: np.n
         return 0.5 * p[1] * (difference - 2 * np.pi * np.round(difference / (2 * np.pi))) ** 2
     if kind == "ryckaert_bellemans":
         return float(np.polyval(p[::-1], np.cos(dihedral(x) - np.pi)))
+    if kind == "charged_pair14":
+        return p[1] / r**12 - p[0] / r**6 + p[2] * COULOMB / r
     if kind == "lj14":
         return p[1] / r**12 - p[0] / r**6 + p[2] * COULOMB * qq / r
     assert kind == "position_restraint"
@@ -160,7 +173,9 @@ def test_top_terms_of_several_molecules_shift_atoms_and_share_parameters(tmp_pat
     [
         ("1 2 3 1\n", "1 2 9 1\n", "atom 9 does not exist"),
         ("1 2 3 1\n", "1 2 1 1\n", "listed twice"),
-        ("1 2 3 1\n", "1 2 3 2\n", r"function 2 of \[ angles \] is not supported: only 1, 5"),
+        ("1 2 3 1\n", "1 2 3 7\n", r"function 7 of \[ angles \] is not supported: only 1, 2"),
+        ("1 2 3 1\n", "1 2 3 8 0 1\n", r"function 8 of \[ angles \], a tabulated interaction"),
+        ("1 2 3 1\n", "1 2 3 3 0.1 0.1\n", "3 parameters are expected"),
         ("1 2 3 1\n", "3 4 5 5\n", r"no parameters for CB-CB-HC in \[ angles \]"),
         ("1 2 3 1\n", "1 2 3 1 110\n", "2 parameters are expected"),
         ("1 2 3 1\n", "1 2 3 1 110 400 111 400\n", "free-energy perturbation"),
@@ -169,7 +184,11 @@ def test_top_terms_of_several_molecules_shift_atoms_and_share_parameters(tmp_pat
         ("CA CA 1 0.15 200000\n", "CA CA 1\n", "parameters are missing"),
         ("CB CB 2 0.15", "CB CB 12 0.15", "function 12"),
         ("1 2 yes", "1 2 no", r"no \[ pairtypes \] for A B"),
-        ("1 4 1\n", "1 4 2 0.5 0.1 0.1 0.2 0.2\n", "function 2"),
+        ("1 4 1\n", "1 4 2\n", "needs fudgeQQ"),
+        ("1 4 1\n", "1 4 2 0.5 0.1 0.1 0.2\n", "5 parameters are expected"),
+        ("1 4 1\n", "1 4 3\n", "function 3"),
+        ("[ pairs ]", "[ pairs_nb ]\n1 1 1 0.1 0.1 0.2 0.2\n[ pairs ]", "a pair of two atoms"),
+        ("[ pairs ]", "[ position_restraints ]\n1 2 9 0.1 1000\n[ pairs ]", "shape 9"),
         ("1 4 1\n", "4 4 1\n", "with itself"),
         ("X  CA CB X  1   0 5 3", "X  CA CB", "two or four atom types"),
     ],

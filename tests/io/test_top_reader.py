@@ -211,8 +211,8 @@ def test_top_bad_row_refused_with_line(tmp_path: Path, old: str, new: str, line:
     "section",
     [
         "virtual_sites1", "virtual_sites2", "virtual_sites3", "virtual_sites4", "virtual_sitesn", "dummies3",
-        "distance_restraints", "dihedral_restraints", "angle_restraints", "angle_restraints_z",
-        "orientation_restraints", "polarization", "water_polarization", "thole_polarization", "pairs_nb",
+        "distance_restraints", "angle_restraints", "angle_restraints_z",
+        "orientation_restraints", "polarization", "water_polarization", "thole_polarization",
     ],
 )  # fmt: skip
 def test_top_section_beyond_common_core_refused_at_its_first_row(tmp_path: Path, section: str) -> None:

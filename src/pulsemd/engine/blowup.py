@@ -13,7 +13,7 @@ from pulsemd.engine.energies import N_SUMS, SLOTS, VIRIAL
 from pulsemd.engine.system import System
 from pulsemd.kernels.bonded.launch import BondedForces
 from pulsemd.kernels.nonbonded.settings import pair_constants
-from pulsemd.topology.terms import Terms
+from pulsemd.topology.terms import WITHOUT_ENERGY, Terms
 
 Int32 = NDArray[np.int32]
 Float64 = NDArray[np.float64]
@@ -97,7 +97,7 @@ def force_terms(system: System, gid: int, x: Int32) -> Iterator[tuple[float, str
     with np.errstate(all="ignore"):
         yield from _pair_terms(system, gid, x)
     for kind in system.topology.terms:
-        if kind != "constraint":
+        if kind not in WITHOUT_ENERGY:
             yield from _listed_terms(system, kind, gid, x)
 
 

@@ -23,8 +23,10 @@ N_PAIR_SUMS = 11
 """lj, coulomb, and the nine elements of the virial of all forces but constraints: what the pair kernels add to."""
 
 BONDED = (
-    "bond", "angle", "urey_bradley", "proper", "ryckaert_bellemans", "improper", "cmap", "lj14", "coulomb14",
-    "position_restraint",
+    "bond", "quartic_bond", "morse_bond", "cubic_bond", "fene_bond", "harmonic_distance", "restraint_bond", "angle",
+    "cosine_angle", "bond_bond_cross", "bond_angle_cross", "urey_bradley", "quartic_angle", "linear_angle",
+    "restricted_angle", "proper", "ryckaert_bellemans", "fourier", "restricted_dihedral", "bending_torsion", "improper",
+    "cmap", "lj14", "coulomb14", "position_restraint", "flat_bottom", "dihedral_restraint",
 )  # fmt: skip
 """Energies of listed terms, in the order of the sums after the first eleven."""
 
@@ -54,8 +56,9 @@ RUN_NAMES = (
 
 def energy_names(kinds: Iterable[str]) -> tuple[str, ...]:
     """Energies of a system with these kinds of bonded terms, in the order of the file formats."""
-    has = {"periodic_improper": "improper"}
-    present = {has.get(kind, kind) for kind in kinds} | ({"coulomb14"} if "lj14" in kinds else set())
+    has = {"periodic_improper": "improper", "charged_pair14": "lj14"}
+    present = {has.get(kind, kind) for kind in kinds}
+    present |= {"coulomb14"} if "lj14" in present else set()
     return (*(name for name in BONDED if name in present), "lj", "coulomb")
 
 

@@ -9,6 +9,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from pulsemd.topology.records import Topology
+from pulsemd.topology.terms import BONDS
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
@@ -41,7 +42,7 @@ def bond_tree(topology: Topology) -> BondTree:
     leader = topology.leader
     grouped = np.flatnonzero(leader != np.arange(topology.n_atoms)).astype(np.int32)
     pairs = [np.column_stack([leader[grouped], grouped])]
-    pairs += [topology.terms[kind].atoms for kind in ("bond", "constraint") if kind in topology.terms]
+    pairs += [topology.terms[kind].atoms for kind in BONDS if kind in topology.terms]
     pairs += [topology.settle_atoms[:, [0, k]] for k in (1, 2)]
     a, b = np.concatenate(pairs).astype(np.int32).T
     ends, others = np.concatenate([a, b]), np.concatenate([b, a])

@@ -11,6 +11,7 @@ from pulsemd.domain.plan import LocalDomain, max_leader_extent
 from pulsemd.engine.local import exclusion_pairs
 from pulsemd.engine.system import System
 from pulsemd.halo import Transport
+from pulsemd.topology.terms import WITHOUT_ENERGY
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
@@ -29,8 +30,8 @@ class TermOwnership:
     Attributes
     ----------
     atoms : dict of kind to (m, k) int32 global ids
-        Bonded terms of the topology and, as ``exclusion``, the excluded pairs. Constraints are not among them: they
-        never leave their update group.
+        Bonded terms of the topology and, as ``exclusion``, the excluded pairs. Kinds without
+        forces are not among them.
     mine : dict of kind to ((m,) int64 indices, (m, k) int32 local rows)
     """
 
@@ -39,7 +40,9 @@ class TermOwnership:
         self.atoms: dict[str, Int32] = {
             EXCLUSION: exclusion_pairs(topology.exclusion_offset, topology.exclusion_atoms)
         }
-        self.atoms |= {kind: terms.atoms for kind, terms in topology.terms.items() if kind != "constraint"}
+        self.atoms |= {
+            kind: terms.atoms for kind, terms in topology.terms.items() if kind not in WITHOUT_ENERGY
+        }
         self._leader, self._describe = topology.leader, topology.describe_atom
         self._spanning = [
             kind

@@ -23,7 +23,13 @@ TERMS = {
     "Ryckaert-Bell.": "ryckaert_bellemans", "Improper Dih.": "improper", "Improper (harm.)": "improper",
     "Per. Imp. Dih.": "improper", "Improper Dih. (per.)": "improper", "CMAP Dih.": "cmap", "LJ-14": "lj14",
     "Coulomb-14": "coulomb14", "LJ (SR)": "lj", "Coulomb (SR)": "coulomb", "Position Rest.": "position_restraint",
-    "Potential": "potential",
+    "G96Bond": "quartic_bond", "Morse": "morse_bond", "Cubic Bonds": "cubic_bond", "FENE Bonds": "fene_bond",
+    "Harmonic Pot.": "harmonic_distance", "Restraint Pot.": "restraint_bond", "G96Angle": "cosine_angle",
+    "Bond-Cross": "bond_bond_cross", "BA-Cross": "bond_angle_cross", "Quartic Angles": "quartic_angle",
+    "Lin. Angle": "linear_angle", "Restr. Angles": "restricted_angle", "Restricted Angles": "restricted_angle",
+    "Fourier Dih.": "fourier", "Restr. Dih.": "restricted_dihedral", "Restricted Dih.": "restricted_dihedral",
+    "CBT Dih.": "bending_torsion", "Flat-b. P-R.": "flat_bottom", "Flat-bottom posres": "flat_bottom",
+    "Dih. Rest.": "dihedral_restraint", "Potential": "potential",
 }  # fmt: skip
 """gmx's name of each energy and ours; names differ between versions."""
 

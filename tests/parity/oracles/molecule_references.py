@@ -43,7 +43,12 @@ def gromacs_forces(folder: Path) -> np.ndarray:
     call(folder, "gmx_d", "grompp", "-f", "forces.mdp", "-c", "conf.gro", "-p", "topol.top", "-o", "f.tpr",
          "-maxwarn", "5", *words)  # fmt: skip
     call(folder, "gmx_d", "mdrun", "-s", "f.tpr", "-o", "f.trr", "-ntmpi", "1", "-ntomp", "1")
-    raw = (folder / "f.trr").read_bytes()
+    return read_trr_forces(folder / "f.trr")
+
+
+def read_trr_forces(path: Path) -> np.ndarray:
+    """Forces (n, 3) float64 [kJ/mol/nm] of the first frame of a .trr in double precision."""
+    raw = path.read_bytes()
     start = 12 + (struct.unpack_from(">i", raw, 8)[0] + 3) // 4 * 4
     sizes = struct.unpack_from(">10i", raw, start)
     begin = start + 4 * 13 + 16 + sum(sizes[:9])  # header: 13 int, then time and lambda as double

@@ -21,6 +21,9 @@ log = logging.getLogger(__name__)
 TermRows = Mapping[str, list[TermRow]]
 _NO_LINKS = np.zeros((0, 2), np.int64)
 
+CONVERTIBLE = ("bond", "quartic_bond", "morse_bond", "cubic_bond")
+"""Kinds of bonds that can become constraints, as in gmx; their first parameter is the length."""
+
 
 def assemble(draft: TopologyDraft, constraints: str = "none") -> tuple[Topology, LennardJonesTable]:
     """Build the topology over all atoms and the Lennard-Jones table of the types in use.
@@ -75,16 +78,19 @@ def _lennard_jones(
 
 def _convert_bonds(draft: MoleculeDraft, constraints: str) -> TermRows:
     """Turn the bonds that are to be rigid into constraints of the same length."""
-    bonds = draft.terms.get("bond", [])
-    if constraints == "none" or not bonds:
+    if constraints == "none":
         return draft.terms
 
     def rigid(bond: TermRow) -> bool:
         return constraints == "all-bonds" or any(draft.atoms[i].name.startswith("H") for i in bond.atoms)
 
-    new = [TermRow(bond.line, bond.atoms, bond.parameters[:1]) for bond in bonds if rigid(bond)]
-    kept = [bond for bond in bonds if not rigid(bond)]
-    terms = {**draft.terms, "bond": kept, "constraint": [*draft.terms.get("constraint", []), *new]}
+    terms = dict(draft.terms)
+    new = list(terms.get("constraint", []))
+    for kind in CONVERTIBLE:
+        bonds = terms.get(kind, [])
+        new += [TermRow(bond.line, bond.atoms, bond.parameters[:1]) for bond in bonds if rigid(bond)]
+        terms[kind] = [bond for bond in bonds if not rigid(bond)]
+    terms["constraint"] = new
     return {kind: found for kind, found in terms.items() if found}
 
 
@@ -113,7 +119,7 @@ def _molecule_type(
     changed = [i > 0 and residues[i] != residues[i - 1] for i in range(n)]
     water = np.array([row.oxygen for row in draft.settles], np.int64)[:, None] + np.arange(3)
     links = np.concatenate([water[:, [0, 1]], water[:, [0, 2]], _links(terms, "constraint")])
-    exclusion_offset, exclusion_atoms = _exclusions(draft, terms)
+    exclusion_offset, exclusion_atoms = _exclusions(draft)
     if len(water) and (np.diff(exclusion_offset)[water] < 2).any():
         log.warning("%s: atoms of rigid waters are not all in [ exclusions ] with each other", draft.name)
     group_offset, group_atoms = update_groups(n, links)
@@ -146,11 +152,9 @@ def _links(terms: Mapping[str, Terms], kind: str) -> NDArray[np.int64]:
     return terms[kind].atoms.astype(np.int64) if kind in terms else _NO_LINKS
 
 
-def _exclusions(
-    draft: MoleculeDraft, terms: Mapping[str, Terms]
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Atoms up to nrexcl bonds or constraints apart, and ``[ exclusions ]``; rigid waters are no bonds, as in gmx."""
+def _exclusions(draft: MoleculeDraft) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Atoms up to nrexcl chemical bonds apart, and ``[ exclusions ]``; rigid waters are no bonds, as in gmx."""
     n = len(draft.atoms)
-    bonds = np.concatenate([_links(terms, "bond"), _links(terms, "constraint")])
+    bonds = np.array(draft.links, np.int64).reshape(-1, 2)
     listed = np.array(draft.exclusions, np.int64).reshape(-1, 2)
     return to_rows(n, np.concatenate([neighbors_within(n, bonds, draft.nrexcl), listed, listed[:, ::-1]]))

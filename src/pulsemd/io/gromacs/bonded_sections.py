@@ -9,6 +9,19 @@ from pulsemd.io.gromacs.draft import AtomType, TermRow, TopologyDraft
 from pulsemd.io.gromacs.functions import Function, function_of, parameters_of
 from pulsemd.io.gromacs.rows import Row
 
+_SHAPES = {
+    1: (1.0, 1.0, 1.0),
+    2: (1.0, 1.0, 0.0),
+    3: (1.0, 0.0, 0.0),
+    4: (0.0, 1.0, 0.0),
+    5: (0.0, 0.0, 1.0),
+    6: (0.0, 1.0, 1.0),
+    7: (1.0, 0.0, 1.0),
+    8: (1.0, 1.0, 0.0),
+}
+"""Which coordinates the distance of a flat-bottomed restraint counts: sphere, cylinder along z, layers across x, y, z,
+cylinders along x, y, z."""
+
 
 def term_row(section: str, n_atoms: int) -> Callable[[TopologyDraft, Row], None]:
     """Parser of a row ``atom ... func [parameters]``."""
@@ -19,7 +32,11 @@ def term_row(section: str, n_atoms: int) -> Callable[[TopologyDraft, Row], None]
         if len(set(atoms)) < n_atoms:
             raise row.error("an atom is listed twice in one term")
         given = parameters_of(function, row, n_atoms + 1)
+        if function.kind == "connection":
+            given = ()
         found = _look_up(draft, section, function, atoms, row) if given is None else [given]
+        if function.links:
+            draft.molecule.links.append((atoms[0], atoms[1]))
         terms = draft.molecule.terms.setdefault(function.kind, [])
         terms += [TermRow(row.line, atoms, parameters) for parameters in found]
 
@@ -33,6 +50,9 @@ def pair_row(draft: TopologyDraft, row: Row) -> None:
     if i == j:
         raise row.error("an atom is paired with itself")
     given = parameters_of(function, row, 3)
+    if function.kind == "charged_pair14":
+        _add_charged_pair(draft, row, (i, j), given)
+        return
     one, two = sorted(draft.molecule.atoms[k].type for k in (i, j))
     explicit = draft.pair_types.get((one, two)) if given is None else (given[0], given[1])
     assert draft.defaults is not None  # atoms need types, and types need defaults
@@ -41,6 +61,50 @@ def pair_row(draft: TopologyDraft, row: Row) -> None:
     c6, c12 = _pair_coefficients(draft, one, two, explicit)
     parameters = (c6, c12, draft.defaults.fudge_qq)
     draft.molecule.terms.setdefault("lj14", []).append(TermRow(row.line, (i, j), parameters))
+
+
+def _add_charged_pair(
+    draft: TopologyDraft, row: Row, atoms: tuple[int, int], given: tuple[float, ...] | None
+) -> None:
+    """A 1-4 pair with its own fudgeQQ and charges."""
+    if given is None:
+        raise row.error("a pair of function 2 needs fudgeQQ, two charges and two Lennard-Jones parameters")
+    c6, c12 = lennard_jones(draft, given[3], given[4])
+    parameters = (c6, c12, given[0] * given[1] * given[2])
+    draft.molecule.terms.setdefault("charged_pair14", []).append(TermRow(row.line, atoms, parameters))
+
+
+def pair_nb_row(draft: TopologyDraft, row: Row) -> None:
+    """Read ``i j func qi qj V W``: a pair that interacts so at any distance, beside what else there is."""
+    function = function_of("pairs_nb", row, 2)
+    i, j = (row.atom(k, len(draft.molecule.atoms)) for k in (0, 1))
+    given = parameters_of(function, row, 3)
+    if i == j or given is None:
+        raise row.error("a pair of two atoms needs two charges and two Lennard-Jones parameters")
+    c6, c12 = lennard_jones(draft, given[2], given[3])
+    parameters = (c6, c12, given[0] * given[1])
+    draft.molecule.terms.setdefault("pair_nb", []).append(TermRow(row.line, (i, j), parameters))
+
+
+def restraint_row(draft: TopologyDraft, row: Row) -> None:
+    """Read a position restraint: three force constants, or a shape, its size and a force constant."""
+    function = function_of("position_restraints", row, 1)
+    atom = row.atom(0, len(draft.molecule.atoms))
+    given = parameters_of(function, row, 2)
+    if given is None:
+        raise row.error("three parameters are expected")
+    if function.kind == "flat_bottom":
+        if given[0] not in _SHAPES:
+            raise row.error(f"shape {given[0]:g} of a flat-bottomed restraint does not exist: 1 to 8")
+        given = (*_SHAPES[int(given[0])], given[1], given[2])
+    draft.molecule.terms.setdefault(function.kind, []).append(TermRow(row.line, (atom,), given))
+
+
+def lennard_jones(draft: TopologyDraft, first: float, second: float) -> tuple[float, float]:
+    """c6 and c12 from the parameters of a pair as they stand in a row."""
+    assert draft.defaults is not None
+    table = build_table(["pair"], draft.defaults.comb_rule, [first], [second], {(0, 0): (first, second)})
+    return float(table.c6[0, 0]), float(table.c12[0, 0])
 
 
 def _pair_coefficients(

@@ -73,6 +73,8 @@ class MoleculeDraft:
     atoms: list[AtomRow] = field(default_factory=list)
     settles: list[SettleRow] = field(default_factory=list)
     exclusions: list[tuple[int, int]] = field(default_factory=list)
+    links: list[tuple[int, int]] = field(default_factory=list)
+    """Chemical bonds, which count for nrexcl."""
     terms: dict[str, list[TermRow]] = field(default_factory=dict)
     """By kind, see `pulsemd.topology.terms.TERM_KINDS`."""
 

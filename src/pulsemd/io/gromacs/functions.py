@@ -21,32 +21,63 @@ class Function:
         Parameters that may be given again for a second state, in this order; they must have the same values.
     several : bool
         Whether a dihedral type may have several rows, one after the other, all of which then act.
+    links : bool
+        Whether it is a chemical bond, which counts for nrexcl and holds a molecule together.
     """
 
     kind: str
     n_parameters: int
     perturbed: tuple[int, ...]
     several: bool = False
+    links: bool = False
 
 
 FUNCTIONS: Mapping[str, Mapping[int, Function]] = {
-    "bonds": {1: Function("bond", 2, (0, 1))},
-    "constraints": {1: Function("constraint", 1, (0,))},
-    "pairs": {1: Function("lj14", 2, (0, 1))},
-    "angles": {1: Function("angle", 2, (0, 1)), 5: Function("urey_bradley", 4, (0, 1, 2, 3))},
+    "bonds": {
+        1: Function("bond", 2, (0, 1), links=True),
+        2: Function("quartic_bond", 2, (0, 1), links=True),
+        3: Function("morse_bond", 3, (0, 1, 2), links=True),
+        4: Function("cubic_bond", 3, (), links=True),
+        5: Function("connection", 0, (), links=True),
+        6: Function("harmonic_distance", 2, (0, 1)),
+        7: Function("fene_bond", 2, (), links=True),
+        10: Function("restraint_bond", 4, (0, 1, 2, 3)),
+    },
+    "constraints": {1: Function("constraint", 1, (0,), links=True), 2: Function("constraint", 1, (0,))},
+    "pairs": {1: Function("lj14", 2, (0, 1)), 2: Function("charged_pair14", 5, ())},
+    "pairs_nb": {1: Function("pair_nb", 4, ())},
+    "angles": {
+        1: Function("angle", 2, (0, 1)),
+        2: Function("cosine_angle", 2, (0, 1)),
+        3: Function("bond_bond_cross", 3, ()),
+        4: Function("bond_angle_cross", 4, ()),
+        5: Function("urey_bradley", 4, (0, 1, 2, 3)),
+        6: Function("quartic_angle", 6, ()),
+        9: Function("linear_angle", 2, (0, 1)),
+        10: Function("restricted_angle", 2, (0, 1)),
+    },
     "dihedrals": {
         1: Function("proper", 3, (0, 1)),
         2: Function("improper", 2, (0, 1)),
         3: Function("ryckaert_bellemans", 6, (0, 1, 2, 3, 4, 5)),
         4: Function("periodic_improper", 3, (0, 1)),
+        5: Function("fourier", 4, (0, 1, 2, 3)),
         9: Function("proper", 3, (0, 1), several=True),
+        10: Function("restricted_dihedral", 2, (0, 1)),
+        11: Function("bending_torsion", 6, (0, 1, 2, 3, 4, 5)),
     },
-    "position_restraints": {1: Function("position_restraint", 3, (0, 1, 2))},
+    "position_restraints": {
+        1: Function("position_restraint", 3, (0, 1, 2)),
+        2: Function("flat_bottom", 3, ()),
+    },
+    "dihedral_restraints": {1: Function("dihedral_restraint", 3, (0, 1, 2))},
     "cmap": {1: Function("cmap", 0, ())},
 }
 """By section and function number. The parameters of states A and B follow each other in a row; a multiplicity,
 which both share, comes last in gmx's order for A and B."""
 
+TABULATED: Mapping[str, tuple[int, ...]] = {"bonds": (8, 9), "angles": (8,), "dihedrals": (8,)}
+"""Functions that gmx reads from files of tables."""
 
 OF_GMX: Mapping[str, range] = {
     "bonds": range(1, 11),
@@ -70,6 +101,8 @@ def function_of(section: str, row: Row, column: int) -> Function:
     if len(row) < column:
         raise row.error(f"[ {section} ] needs {column} atoms and a function number")
     number = row.integer(column, "function") if len(row) > column else 1
+    if number in TABULATED.get(section, ()):
+        raise row.error(f"function {number} of [ {section} ], a tabulated interaction, is not supported")
     if number not in known:
         numbers = ", ".join(map(str, known))
         raise row.error(f"function {number} of [ {section} ] is not supported: only {numbers}")

@@ -18,6 +18,7 @@ from pulsemd.io.gromacs.mdp import read_settings
 from pulsemd.io.gromacs.top import read_draft
 from pulsemd.topology.configuration import Configuration
 from pulsemd.topology.records import Topology
+from pulsemd.topology.terms import REFERENCED
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +96,7 @@ def _read_reference(
     conf: PathName, top: PathName, reference: PathName | None, topology: Topology
 ) -> NDArray[np.float64] | None:
     """Reference positions of restraints, which gmx too takes from a file given for it and from no other."""
-    if "position_restraint" not in topology.terms:
+    if not any(kind in topology.terms for kind in REFERENCED):
         if reference is not None:
             log.warning("%s: not used, the topology has no position restraints", reference)
         return None

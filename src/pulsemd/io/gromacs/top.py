@@ -9,7 +9,7 @@ from enum import IntEnum
 from os import PathLike
 
 from pulsemd.io.gromacs import sections
-from pulsemd.io.gromacs.bonded_sections import pair_row, term_row
+from pulsemd.io.gromacs.bonded_sections import pair_nb_row, pair_row, restraint_row, term_row
 from pulsemd.io.gromacs.bonded_types import cmap_row, dihedral_row, type_row
 from pulsemd.io.gromacs.draft import TopologyDraft
 from pulsemd.io.gromacs.preprocessor import Line, preprocess
@@ -97,8 +97,8 @@ def _check_order(draft: TopologyDraft, line: Line, part: Part, section: Section)
 
 
 _LATER = (
-    *("pairs_nb", "distance_restraints", "orientation_restraints", "angle_restraints", "angle_restraints_z"),
-    *("dihedral_restraints", "polarization", "water_polarization", "thole_polarization"),
+    *("distance_restraints", "orientation_restraints", "angle_restraints", "angle_restraints_z"),
+    *("polarization", "water_polarization", "thole_polarization"),
     *("virtual_sites1", "virtual_sites2", "virtual_sites3", "virtual_sites4", "virtual_sitesn"),
     *("dummies1", "dummies2", "dummies3", "dummies4", "dummiesn"),
 )
@@ -123,7 +123,9 @@ SECTIONS: dict[str, Section] = {
         Section("angles", Part.MOLECULE, term_row("angles", 3)),
         Section("dihedrals", Part.MOLECULE, term_row("dihedrals", 4)),
         Section("cmap", Part.MOLECULE, term_row("cmap", 5)),
-        Section("position_restraints", Part.MOLECULE, term_row("position_restraints", 1)),
+        Section("pairs_nb", Part.MOLECULE, pair_nb_row),
+        Section("position_restraints", Part.MOLECULE, restraint_row),
+        Section("dihedral_restraints", Part.MOLECULE, term_row("dihedral_restraints", 4)),
         Section("settles", Part.MOLECULE, sections.settle),
         Section("exclusions", Part.MOLECULE, sections.exclusion),
         Section("system", Part.SYSTEM, sections.system),

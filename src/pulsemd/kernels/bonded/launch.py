@@ -6,27 +6,44 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from pulsemd.kernels.bonded import bends, stretches, twists
 from pulsemd.kernels.bonded import terms as kernels
 from pulsemd.kernels.bonded.cmap import cmap_coefficients, cmaps
-from pulsemd.kernels.bonded.restraints import position_restraints
-from pulsemd.topology.terms import Terms
+from pulsemd.kernels.bonded.restraints import flat_bottoms, position_restraints
+from pulsemd.topology.terms import REFERENCED, TERM_KINDS, Terms
 
 KERNELS = {
     "bond": (kernels.harmonic_bonds, "bond"),
+    "quartic_bond": (stretches.quartic_bonds, "quartic_bond"),
+    "morse_bond": (stretches.morse_bonds, "morse_bond"),
+    "cubic_bond": (stretches.cubic_bonds, "cubic_bond"),
+    "fene_bond": (stretches.fene_bonds, "fene_bond"),
+    "harmonic_distance": (kernels.harmonic_bonds, "harmonic_distance"),
+    "restraint_bond": (stretches.distance_restraints, "restraint_bond"),
     "angle": (kernels.harmonic_angles, "angle"),
+    "cosine_angle": (bends.cosine_angles, "cosine_angle"),
+    "bond_bond_cross": (bends.bond_bond_crosses, "bond_bond_cross"),
+    "bond_angle_cross": (bends.bond_angle_crosses, "bond_angle_cross"),
+    "quartic_angle": (bends.quartic_angles, "quartic_angle"),
+    "linear_angle": (bends.linear_angles, "linear_angle"),
+    "restricted_angle": (bends.restricted_angles, "restricted_angle"),
     "urey_bradley": (kernels.urey_bradley_angles, "urey_bradley"),
     "proper": (kernels.proper_dihedrals, "proper"),
     "periodic_improper": (kernels.proper_dihedrals, "improper"),
     "improper": (kernels.harmonic_impropers, "improper"),
     "ryckaert_bellemans": (kernels.ryckaert_bellemans, "ryckaert_bellemans"),
+    "fourier": (kernels.ryckaert_bellemans, "fourier"),
+    "restricted_dihedral": (twists.restricted_dihedrals, "restricted_dihedral"),
+    "bending_torsion": (twists.bending_torsions, "bending_torsion"),
     "lj14": (kernels.pairs14, "lj14"),
+    "charged_pair14": (kernels.pairs14, "lj14"),
+    "pair_nb": (kernels.pairs14, "lj"),
     "position_restraint": (position_restraints, "position_restraint"),
+    "flat_bottom": (flat_bottoms, "flat_bottom"),
+    "dihedral_restraint": (twists.dihedral_restraints, "dihedral_restraint"),
     "cmap": (cmaps, "cmap"),
 }
-"""Kernel of each kind of term, and the energy it adds to; ``lj14`` adds to ``coulomb14`` too."""
-
-_ANGLES = ("angle", "urey_bradley", "proper", "periodic_improper", "improper")
-"""Kinds whose first parameter is an angle in degrees in the topology and in radians in the kernels."""
+"""Kernel of each kind of term, and the energy it adds to; those of pairs add to the next, of Coulomb, too."""
 
 
 class BondedForces:
@@ -80,7 +97,7 @@ class BondedForces:
         rows : (m, k) int32, their local rows
         """
         reference = None
-        if kind == "position_restraint":
+        if kind in REFERENCED:
             assert self._reference is not None
             reference = self._reference[self._atoms[kind][mine, 0]]
         self._local[kind] = (rows, self._index[kind][mine], reference)
@@ -128,6 +145,18 @@ def kernel_parameters(
         table, index = np.unique(rows, axis=0, return_inverse=True)
         return index.ravel().astype(np.int32), np.ascontiguousarray(table)
     table = terms.parameters.astype(np.float64)
-    if kind in _ANGLES:
-        table[:, 0] = np.radians(table[:, 0])
+    if kind in ("charged_pair14", "pair_nb"):
+        table[:, 2] *= coulomb_factor
+    if kind == "fourier":
+        return terms.index, _cosine_powers(table)
+    for column, name in enumerate(TERM_KINDS[kind].parameters):
+        if name.endswith("[degree]"):
+            table[:, column] = np.radians(table[:, column])
     return terms.index, table
+
+
+def _cosine_powers(f: np.ndarray) -> np.ndarray:
+    """C_0 ... C_5 (p, 6) of V = 1/2 sum_n F_n (1 - (-1)^n cos(n phi)), n = 1 ... 4; F is (p, 4)."""
+    f1, f2, f3, f4 = f.T
+    odd = 0.5 * (3.0 * f3 - f1)
+    return np.column_stack([f2 + 0.5 * (f1 + f3), odd, 4.0 * f4 - f2, -2.0 * f3, -4.0 * f4, 0.0 * f1])

@@ -1,6 +1,8 @@
-"""Position restraints: V = 1/2 sum_d k_d (x_d - ref_d)^2 with the nearest image of the reference."""
+"""Restraints of single atoms to the nearest image of a reference position."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from numba import njit
@@ -12,7 +14,7 @@ _LATTICE = 2.0**-32
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def position_restraints(x, box, rows, reference, index, parameters, f, sums, slot, virial, scale, error):
-    """Add position restraints; arguments as in `pulsemd.kernels.bonded.terms`.
+    """V = 1/2 sum_d k_d (x_d - ref_d)^2; arguments as in `pulsemd.kernels.bonded.terms`.
 
     Parameters
     ----------
@@ -21,22 +23,57 @@ def position_restraints(x, box, rows, reference, index, parameters, f, sums, slo
     parameters : (P, 3) float64, force constants kx, ky, kz [kJ/mol/nm^2]
     """
     for t in range(rows.shape[0]):
-        i, k = rows[t, 0], parameters[index[t]]
-        sx = np.float64(np.int32(x[i, 0] - reference[t, 0])) * _LATTICE
-        sy = np.float64(np.int32(x[i, 1] - reference[t, 1])) * _LATTICE
-        sz = np.float64(np.int32(x[i, 2] - reference[t, 2])) * _LATTICE
-        r = (
-            sx * box[0, 0] + sy * box[1, 0] + sz * box[2, 0],
-            sx * box[0, 1] + sy * box[1, 1] + sz * box[2, 1],
-            sx * box[0, 2] + sy * box[1, 2] + sz * box[2, 2],
-        )
+        k = parameters[index[t]]
+        r = _from_reference(x, rows[t, 0], reference, t, box)
         force = (-k[0] * r[0], -k[1] * r[1], -k[2] * r[2])
-        for d in range(3):
-            if not abs(force[d]) < FORCE_LIMIT:
-                error[0] = i + 1
-            elif scale > 0.0:
-                f[i, d] += np.int64(np.rint(force[d] * scale))
-            else:
-                f[i, d] += force[d]
+        _add(f, rows[t, 0], r, force, sums, virial, scale, error)
         add_energy(sums, slot, 0.5 * (k[0] * r[0] * r[0] + k[1] * r[1] * r[1] + k[2] * r[2] * r[2]), scale)
-        add_virial(sums, virial, r, force, scale)
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def flat_bottoms(x, box, rows, reference, index, parameters, f, sums, slot, virial, scale, error):
+    """V = k/2 (d - R)^2 outside a sphere, cylinder or layer of size R about the reference.
+
+    Parameters
+    ----------
+    parameters : (P, 5) float64
+        For x, y and z 1 if the distance d counts it, else 0; R [nm], negative to keep the atom outside of -R instead;
+        k [kJ/mol/nm^2].
+    """
+    for t in range(rows.shape[0]):
+        p = parameters[index[t]]
+        r = _from_reference(x, rows[t, 0], reference, t, box)
+        r = (p[0] * r[0], p[1] * r[1], p[2] * r[2])
+        distance = math.sqrt(r[0] * r[0] + r[1] * r[1] + r[2] * r[2])
+        beyond = distance - abs(p[3])
+        if distance == 0.0 or (beyond <= 0.0) == (p[3] >= 0.0):
+            continue
+        g = -p[4] * beyond / distance
+        _add(f, rows[t, 0], r, (g * r[0], g * r[1], g * r[2]), sums, virial, scale, error)
+        add_energy(sums, slot, 0.5 * p[4] * beyond * beyond, scale)
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def _from_reference(x, i, reference, t, box):
+    """Vector from the nearest image of the reference of term t to row i, nm."""
+    sx = np.float64(np.int32(x[i, 0] - reference[t, 0])) * _LATTICE
+    sy = np.float64(np.int32(x[i, 1] - reference[t, 1])) * _LATTICE
+    sz = np.float64(np.int32(x[i, 2] - reference[t, 2])) * _LATTICE
+    return (
+        sx * box[0, 0] + sy * box[1, 0] + sz * box[2, 0],
+        sx * box[0, 1] + sy * box[1, 1] + sz * box[2, 1],
+        sx * box[0, 2] + sy * box[1, 2] + sz * box[2, 2],
+    )
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def _add(f, i, r, force, sums, virial, scale, error):
+    """Add a force to row i, and the virial r (x) force."""
+    for d in range(3):
+        if not abs(force[d]) < FORCE_LIMIT:
+            error[0] = i + 1
+        elif scale > 0.0:
+            f[i, d] += np.int64(np.rint(force[d] * scale))
+        else:
+            f[i, d] += force[d]
+    add_virial(sums, virial, r, force, scale)

@@ -25,6 +25,7 @@ import math
 import numpy as np
 from numba import njit
 
+from pulsemd.kernels.bonded.bends import angle_at, bend
 from pulsemd.kernels.bonded.geometry import add_energy, add_pair, add_virial, cross, difference, dot
 
 
@@ -63,29 +64,12 @@ def _stretch(x, box, i, j, r0, k, f, sums, slot, virial, scale, error):
 @njit(nogil=True, error_model="numpy", cache=True)
 def _bend(x, box, i, j, k, theta0, stiffness, f, sums, slot, virial, scale, error):
     """Harmonic angle at j: V = k/2 (theta - theta0)^2, through its derivative by cos(theta)."""
-    a, b = difference(x, i, j, box), difference(x, k, j, box)
-    la, lb = math.sqrt(dot(a, a)), math.sqrt(dot(b, b))
-    c = min(1.0, max(-1.0, dot(a, b) / (la * lb)))
+    c, s, a, b, la, lb = angle_at(x, box, i, j, k)
     theta = math.acos(c)
-    s = math.sqrt(1.0 - c * c)
     add_energy(sums, slot, 0.5 * stiffness * (theta - theta0) ** 2, scale)
     if s < 1e-12:
         return  # a straight angle: the force along the bend is undefined, and zero in the mean
-    g = stiffness * (theta - theta0) / s
-    fi = (
-        g * (b[0] / (la * lb) - c * a[0] / (la * la)),
-        g * (b[1] / (la * lb) - c * a[1] / (la * la)),
-        g * (b[2] / (la * lb) - c * a[2] / (la * la)),
-    )
-    fk = (
-        g * (a[0] / (la * lb) - c * b[0] / (lb * lb)),
-        g * (a[1] / (la * lb) - c * b[1] / (lb * lb)),
-        g * (a[2] / (la * lb) - c * b[2] / (lb * lb)),
-    )
-    add_pair(f, i, j, fi, scale, error)
-    add_pair(f, k, j, fk, scale, error)
-    add_virial(sums, virial, a, fi, scale)
-    add_virial(sums, virial, b, fk, scale)
+    bend(f, i, j, k, stiffness * (theta - theta0) / s, c, a, b, la, lb, sums, virial, scale, error)
 
 
 @njit(nogil=True, error_model="numpy", cache=True)

@@ -1,0 +1,66 @@
+"""Every function of the force field against double-precision GROMACS, on one rank and on many."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+
+from force_field import CASES, DATA, recorded, write_case
+from pulsemd.engine.options import RunOptions
+from pulsemd.engine.system import System, prepare_system
+from pulsemd.halo import launch
+from pulsemd.io.gromacs.system import read_system
+
+GMX = recorded()
+FORCES = np.load(DATA / "forces.npz")
+OF_RUNS = ("pressure",)
+"""What gmx gives for the state of motion, whose half steps differ."""
+
+
+@lru_cache(maxsize=1)
+def read(name: str) -> System:
+    with TemporaryDirectory() as folder:
+        write_case(name, Path(folder))
+        topology, table, frame, settings = read_system(
+            DATA / CASES[name].conf,
+            Path(folder) / "topol.top",
+            Path(folder) / "run.mdp",
+            (),
+            DATA / "ref.gro" if CASES[name].restrained else None,
+        )
+    start = (frame.positions, frame.velocities, frame.box, frame.reference)
+    return prepare_system(topology, table, settings, *start)
+
+
+def evaluate(name, ranks=1, precision="fast", plan="auto"):
+    """Energies, forces by global id, virial."""
+    options = RunOptions(ranks, None, "loopback", plan, precision)
+    return launch(ranks, "test_engine_reference:evaluate", (read(name), options), "loopback")
+
+
+@pytest.mark.parametrize("precision", ["fast", "reproducible"])
+@pytest.mark.parametrize("name", CASES)
+def test_force_field_energies_and_forces_agree_with_gmx(name, precision):
+    energies, forces, _ = evaluate(name, precision=precision)
+    for term, value in GMX[name].items():
+        if term not in OF_RUNS:
+            assert energies[term] == pytest.approx(value, rel=2e-6, abs=2e-5), term
+    expected = FORCES[name]
+    assert np.linalg.norm(forces - expected) <= 1e-5 * np.linalg.norm(expected)
+
+
+@pytest.mark.parametrize("name", ["all_terms"])
+@pytest.mark.parametrize(("ranks", "plan"), [(2, "direct"), (4, "staged"), (7, "direct")])
+def test_force_field_on_2_4_7_ranks_is_the_same(name, ranks, plan):
+    exact, exact_forces, exact_virial = evaluate(name, precision="reproducible")
+    energies, forces, virial = evaluate(name, ranks, "reproducible", plan)
+    assert energies == exact
+    assert np.array_equal(forces, exact_forces)
+    assert np.array_equal(virial, exact_virial)
+    energies, forces, _ = evaluate(name, ranks, "fast", plan)
+    assert energies["potential"] == pytest.approx(exact["potential"], rel=1e-6)
+    assert np.linalg.norm(forces - exact_forces) <= 1e-5 * np.linalg.norm(exact_forces)
