@@ -11,7 +11,7 @@ from pulsemd.device.cuda import CudaDevice
 from pulsemd.kernels.bonded.cuda_programs import TERM_THREADS, bonded_program
 from pulsemd.kernels.bonded.launch import KERNELS, kernel_parameters
 from pulsemd.kernels.search.gpu_layout import Slots
-from pulsemd.topology.terms import Terms
+from pulsemd.topology.terms import REFERENCED, Terms
 
 _CODES = {
     "bond": 0,
@@ -24,6 +24,25 @@ _CODES = {
     "lj14": 6,
     "position_restraint": 7,
     "cmap": 8,
+    "quartic_bond": 9,
+    "morse_bond": 10,
+    "cubic_bond": 11,
+    "fene_bond": 12,
+    "harmonic_distance": 0,
+    "restraint_bond": 13,
+    "cosine_angle": 14,
+    "bond_bond_cross": 15,
+    "bond_angle_cross": 16,
+    "quartic_angle": 17,
+    "linear_angle": 18,
+    "restricted_angle": 19,
+    "fourier": 5,
+    "restricted_dihedral": 20,
+    "bending_torsion": 21,
+    "dihedral_restraint": 22,
+    "charged_pair14": 6,
+    "pair_nb": 6,
+    "flat_bottom": 23,
 }
 """Number of each kind in the enumeration of terms.cu."""
 
@@ -92,7 +111,7 @@ class GpuBonded:
             row["atoms"] = self._address(terms[kind].atoms, np.int32)
             row["index"] = self._address(index, np.int32)
             row["parameters"] = self._address(parameters, np.float64)
-            if kind == "position_restraint":
+            if kind in REFERENCED:
                 assert reference is not None
                 row["reference"] = self._address(reference[terms[kind].atoms[:, 0]], np.int32)
             self._blocks += -(-len(terms[kind]) // TERM_THREADS)

@@ -23,7 +23,10 @@ struct Kind {  // one row for each kind of term; the order of `kind` is that of 
     int unused;
 };
 
-enum { BOND, ANGLE, UREY_BRADLEY, PROPER, IMPROPER, RYCKAERT_BELLEMANS, PAIR14, RESTRAINT, CMAP };
+enum { BOND, ANGLE, UREY_BRADLEY, PROPER, IMPROPER, RYCKAERT_BELLEMANS, PAIR14, RESTRAINT, CMAP, QUARTIC_BOND,
+       MORSE_BOND, CUBIC_BOND, FENE_BOND, DISTANCE_RESTRAINT, COSINE_ANGLE, BOND_BOND_CROSS, BOND_ANGLE_CROSS,
+       QUARTIC_ANGLE, LINEAR_ANGLE, RESTRICTED_ANGLE, RESTRICTED_DIHEDRAL, BENDING_TORSION, DIHEDRAL_RESTRAINT,
+       FLAT_BOTTOM };
 
 struct Atoms {
     const int4* x;
@@ -65,22 +68,37 @@ __device__ void stretch(const Atoms& a, int i, int j, double r0, double k, Sums&
     sums.virial(r, force);
 }
 
-// Harmonic angle at j, through its derivative by cos(theta).
-__device__ void bend(const Atoms& atoms, int i, int j, int k, double theta0, double stiffness, Sums& sums) {
+struct Angle {
+    int i, j, k;
+    double c, s;  // cosine and sine
+    Vec a, b;     // r_ij, r_kj
+    double la, lb;
+};
+
+__device__ Angle angle_at(const Atoms& atoms, int i, int j, int k) {
     const Vec a = atoms.between(i, j), b = atoms.between(k, j);
     const double la = sqrt(dot(a, a)), lb = sqrt(dot(b, b));
     const double c = fmin(1.0, fmax(-1.0, dot(a, b) / (la * lb)));
-    const double theta = acos(c), s = sqrt(1.0 - c * c);
-    sums.energy(0, 0.5 * stiffness * ((theta - theta0) * (theta - theta0)));
-    if (s < 1e-12) return;  // a straight angle: the force along the bend is undefined, and zero in the mean
-    const double g = stiffness * (theta - theta0) / s;
-    const double ab = la * lb, aa = la * la, bb = lb * lb;
+    return {i, j, k, c, sqrt(1.0 - c * c), a, b, la, lb};
+}
+
+// Forces of an energy whose derivative by the cosine of the angle is -g.
+__device__ void bend(const Atoms& atoms, const Angle& t, double g, Sums& sums) {
+    const Vec a = t.a, b = t.b;
+    const double c = t.c, ab = t.la * t.lb, aa = t.la * t.la, bb = t.lb * t.lb;
     const Vec fi = {g * (b.x / ab - c * a.x / aa), g * (b.y / ab - c * a.y / aa), g * (b.z / ab - c * a.z / aa)};
     const Vec fk = {g * (a.x / ab - c * b.x / bb), g * (a.y / ab - c * b.y / bb), g * (a.z / ab - c * b.z / bb)};
-    atoms.add_pair(i, j, fi);
-    atoms.add_pair(k, j, fk);
+    atoms.add_pair(t.i, t.j, fi);
+    atoms.add_pair(t.k, t.j, fk);
     sums.virial(a, fi);
     sums.virial(b, fk);
+}
+
+__device__ void harmonic_angle(const Atoms& atoms, const Angle& t, double theta0, double stiffness, Sums& sums) {
+    const double away = acos(t.c) - theta0;
+    sums.energy(0, 0.5 * stiffness * (away * away));
+    if (t.s < 1e-12) return;  // a straight angle: the force along the bend is undefined, and zero in the mean
+    bend(atoms, t, stiffness * away / t.s, sums);
 }
 
 struct Dihedral {
@@ -179,25 +197,53 @@ __device__ void correction_map(const Atoms& a, const Dihedral& first, const Dihe
     twist(a, second, by_w * per_radian, sums);
 }
 
+#include "more_terms.cuh"
+
+__device__ void of_one_or_two(const Kind& kind, int term, const Atoms& a, int i, int j, const double* p, Sums& sums) {
+    switch (kind.kind) {
+        case BOND: return stretch(a, i, j, p[0], p[1], sums);
+        case QUARTIC_BOND: return quartic_bond(a, i, j, p, sums);
+        case MORSE_BOND: return morse_bond(a, i, j, p, sums);
+        case CUBIC_BOND: return cubic_bond(a, i, j, p, sums);
+        case FENE_BOND: return fene_bond(a, i, j, p, sums);
+        case DISTANCE_RESTRAINT: return distance_restraint(a, i, j, p, sums);
+        case PAIR14: return pair14(a, i, j, p, sums);
+        case RESTRAINT: return restrain(a, i, kind.reference + 3 * term, p, sums);
+        case FLAT_BOTTOM: return flat_bottom(a, i, kind.reference + 3 * term, p, sums);
+    }
+}
+
+__device__ void of_three(int kind, const Atoms& a, int i, int j, int k, const double* p, Sums& sums) {
+    const Angle t = angle_at(a, i, j, k);
+    switch (kind) {
+        case UREY_BRADLEY:
+            stretch(a, i, k, p[2], p[3], sums);
+            [[fallthrough]];  // its angle is a harmonic one
+        case ANGLE: return harmonic_angle(a, t, p[0], p[1], sums);
+        case COSINE_ANGLE: return cosine_angle(a, t, p, sums);
+        case BOND_BOND_CROSS: return bond_bond_cross(a, t, p, sums);
+        case BOND_ANGLE_CROSS: return bond_angle_cross(a, t, p, sums);
+        case QUARTIC_ANGLE: return quartic_angle(a, t, p, sums);
+        case LINEAR_ANGLE: return linear_angle(a, t, p, sums);
+        case RESTRICTED_ANGLE: return restricted_angle(a, t, p, sums);
+    }
+}
+
 __device__ void compute(const Kind& kind, int term, const Atoms& a, const int* __restrict__ slot_of, Sums& sums) {
     int s[MAX_ATOMS];
     for (int k = 0; k < MAX_ATOMS; k++)
         s[k] = k < kind.n_atoms ? slot_of[kind.atoms[(size_t)kind.n_atoms * term + k]] : 0;
     const double* p = kind.parameters + (size_t)kind.n_parameters * kind.index[term];
-    switch (kind.kind) {
-        case BOND: return stretch(a, s[0], s[1], p[0], p[1], sums);
-        case PAIR14: return pair14(a, s[0], s[1], p, sums);
-        case RESTRAINT: return restrain(a, s[0], kind.reference + 3 * term, p, sums);
-        case UREY_BRADLEY:
-            stretch(a, s[0], s[2], p[2], p[3], sums);
-            [[fallthrough]];  // its angle is a harmonic one
-        case ANGLE: return bend(a, s[0], s[1], s[2], p[0], p[1], sums);
-    }
+    if (kind.n_atoms <= 2) return of_one_or_two(kind, term, a, s[0], s[1], p, sums);
+    if (kind.n_atoms == 3) return of_three(kind.kind, a, s[0], s[1], s[2], p, sums);
     const Dihedral d = dihedral(a, s[0], s[1], s[2], s[3]);
     switch (kind.kind) {
         case PROPER: return proper(a, d, p, sums);
         case IMPROPER: return improper(a, d, p, sums);
         case RYCKAERT_BELLEMANS: return ryckaert_bellemans(a, d, p, sums);
+        case RESTRICTED_DIHEDRAL: return restricted_dihedral(a, d, p, sums);
+        case BENDING_TORSION: return bending_torsion(a, d, p, sums);
+        case DIHEDRAL_RESTRAINT: return dihedral_restraint(a, d, p, sums);
         case CMAP: return correction_map(a, d, dihedral(a, s[1], s[2], s[3], s[4]), p, kind.n_grid, sums);
     }
 }
