@@ -14,10 +14,11 @@ LIGHT = ("#d6e6f5", "#f8e3d0")
 SEND, WAIT, WORK = "#3d8f7c", "#b9d9d1", "#e9edf1"
 PHASES = (
     ("halo.forward.begin", 74, SEND),
-    ("forces.local", 128, WORK),
+    ("forces.local", 96, WORK),
     ("halo.forward.end", 64, WAIT),
     ("forces.nonlocal", 104, WORK),
     ("halo.reverse.begin", 74, SEND),
+    ("forces.local.rest", 96, WORK),
     ("halo.reverse.end", 64, WAIT),
     ("update", 62, WORK),
 )
