@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from pulsemd.device.cuda import CudaDevice
-from pulsemd.kernels.bonded.cuda_programs import TERM_THREADS, bonded_program
+from pulsemd.kernels.bonded.cuda_programs import TERM_THREADS, bonded_program, owner_program
 from pulsemd.kernels.bonded.launch import KERNELS, kernel_parameters
 from pulsemd.kernels.search.gpu_layout import Slots
 from pulsemd.topology.terms import REFERENCED, Terms
@@ -59,10 +59,10 @@ _KIND = np.dtype(
         ("n_parameters", "<i4"),
         ("n_atoms", "<i4"),
         ("n_grid", "<i4"),
-        ("unused", "<i4"),
+        ("first_term", "<i4"),
     ]
 )
-"""The struct ``Kind`` of terms.cu."""
+"""The struct ``Kind`` of kinds.cuh."""
 
 
 class GpuBonded:
@@ -80,6 +80,7 @@ class GpuBonded:
     Attributes
     ----------
     n_terms : int
+    terms_by_kind : dict of kind to int
     """
 
     def __init__(
@@ -99,8 +100,10 @@ class GpuBonded:
         self._error = device.zeros(1, np.int32)
         self._alive: list[Any] = []
         kinds = [kind for kind in terms if kind in KERNELS and len(terms[kind])]
-        self.n_terms = sum(len(terms[kind]) for kind in kinds)
+        self.terms_by_kind = {kind: len(terms[kind]) for kind in kinds}
+        self.n_terms = sum(self.terms_by_kind.values())
         rows, self._blocks = np.zeros(len(kinds), _KIND), 0
+        rows["first_term"] = np.cumsum([0, *self.terms_by_kind.values()])[:-1]
         for row, kind in zip(rows, kinds, strict=True):
             index, parameters = kernel_parameters(kind, terms[kind], charge, coulomb_factor)
             row["kind"], row["slot"] = _CODES[kind], slots[KERNELS[kind][1]]
@@ -117,9 +120,7 @@ class GpuBonded:
             self._blocks += -(-len(terms[kind]) // TERM_THREADS)
         self._n_kinds = np.int32(len(kinds))
         self._kinds = device.to_device(rows.view(np.int64))
-        self._kernels = [
-            device.kernel(bonded_program(fixed, wanted), "bonded_forces") for wanted in (False, True)
-        ]
+        self._fixed = fixed
 
     def _address(self, array: np.ndarray, dtype: Any) -> int:
         """Where a copy of the array is on the device; it lives as long as this object."""
@@ -135,17 +136,56 @@ class GpuBonded:
         forces : (capacity, 4) float32 or int64, device
         sums : float64 or int64, device
         """
-        self._launch = [
-            kernel.bind(
-                self._blocks, TERM_THREADS, slots.x, self._box, slots.gid, slots.slot_of_gid, self._kinds,
-                self._n_kinds, forces, sums, self._virial, self._error,
-            )
-            for kernel in self._kernels
-        ]  # fmt: skip
+        self._launch = [self._bind(wanted, slots, forces, sums) for wanted in (False, True)]
+
+    def settle_in_part(self, slots: Slots, forces: Any, sums: Any, stream: Any) -> None:
+        """The same for one rank of several; `stream`: of the terms that have a ghost."""
+        kinds, device = len(self.terms_by_kind), self.device
+        self._chosen, self._count = (
+            device.empty((2, self.n_terms), np.int32),
+            device.zeros((2, kinds), np.int32),
+        )
+        self._own = device.kernel(owner_program(), "own_terms").bind(
+            self._blocks, TERM_THREADS, self._kinds, self._n_kinds, np.int32(self.n_terms), slots.slot_of_gid,
+            slots.leader, self._chosen, self._count,
+        )  # fmt: skip
+        self._parts = [
+            [self._bind(wanted, slots, forces, sums, part, (None, stream)[part]) for wanted in (False, True)]
+            for part in range(2)
+        ]
+
+    def _bind(
+        self,
+        energies: bool,
+        slots: Slots,
+        forces: Any,
+        sums: Any,
+        part: int | None = None,
+        stream: Any = None,
+    ) -> Callable[[], None]:
+        program = bonded_program(self._fixed, energies, part is not None)
+        chosen = () if part is None else (self._chosen[part], self._count[part])
+        return self.device.kernel(program, "bonded_forces").bind(
+            self._blocks, TERM_THREADS, slots.x, self._box, slots.gid, slots.slot_of_gid, self._kinds,
+            self._n_kinds, forces, sums, self._virial, self._error, *(chosen or (None, None)), stream=stream,
+        )  # fmt: skip
+
+    def choose(self) -> np.ndarray:
+        """Take this rank's share of the terms after a search; returns how many of each kind; waits for the device."""
+        if not self.n_terms:
+            return np.zeros(0, np.int64)
+        self.device.clear(self._count)
+        self._own()
+        counts: np.ndarray = self.device.to_host(self._count).sum(0, dtype=np.int64)
+        return counts
 
     def add_forces(self, energies: bool) -> None:
         """Add the forces of all terms; on request also their energies and virial."""
         self._launch[energies]()
+
+    def add_part(self, part: int, energies: bool) -> None:
+        """The same for one rank of several: of terms of owned atoms (0), or with a ghost (1)."""
+        self._parts[part][energies]()
 
     def bad_atom(self) -> int:
         """Global id of an atom with an impossible force so far, or -1; waits for the device."""

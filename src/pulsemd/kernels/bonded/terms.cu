@@ -3,26 +3,15 @@
 // Blocks belong to one kind each, so that the threads of a block run the same code and their energies have the same
 // slot. Atoms are global ids, looked up in `slot_of`: the terms outlive every search.
 //
+// Macros: those of geometry.cuh; THREADS; OWNED, 1: only the terms that owners.cu chose.
+//
 // References: as in terms.py.
 
 #include "geometry.cuh"
+#include "kinds.cuh"
 
 constexpr double PI = 3.141592653589793;
 constexpr double FORCE_LIMIT = 536870912.0;  // kJ/mol/nm: a quarter of the fixed-point range
-constexpr int MAX_ATOMS = 5;
-
-struct Kind {  // one row for each kind of term; the order of `kind` is that of gpu.py
-    int kind, n_terms, first_block, slot;
-    const int* atoms;     // (n_terms, atoms of a term), global ids
-    const int* index;     // (n_terms,) row of the parameters
-    const double* parameters;
-    const int* reference;  // (n_terms, 3) int32, lattice units, of restraints; else null
-    int n_parameters;      // of a row
-    int n_atoms;           // of a term
-    int n_grid;            // points of a correction map along each angle; else 0
-    int unused;
-};
-
 enum { BOND, ANGLE, UREY_BRADLEY, PROPER, IMPROPER, RYCKAERT_BELLEMANS, PAIR14, RESTRAINT, CMAP, QUARTIC_BOND,
        MORSE_BOND, CUBIC_BOND, FENE_BOND, DISTANCE_RESTRAINT, COSINE_ANGLE, BOND_BOND_CROSS, BOND_ANGLE_CROSS,
        QUARTIC_ANGLE, LINEAR_ANGLE, RESTRICTED_ANGLE, RESTRICTED_DIHEDRAL, BENDING_TORSION, DIHEDRAL_RESTRAINT,
@@ -250,14 +239,17 @@ __device__ void compute(const Kind& kind, int term, const Atoms& a, const int* _
 
 // x : (n, 4) int32; box : (9,) nm, rows a, b, c; slot_of : (n_atoms,) int32, slot of each global id
 // f : (n, 4), added to; sums : energies and virials, added to with ENERGIES; virial : where the virial starts
+// chosen : (terms of all kinds,) int32, count : (n_kinds,) int32, the terms of each kind to compute; with OWNED
 extern "C" __global__ void __launch_bounds__(THREADS)
     bonded_forces(const int4* __restrict__ x, const double* __restrict__ box, const int* __restrict__ gid,
                   const int* __restrict__ slot_of, const Kind* __restrict__ kinds, int n_kinds, Force* f, Sum* sums,
-                  int virial, int* error) {
-    int k = 0;
-    while (k + 1 < n_kinds && kinds[k + 1].first_block <= blockIdx.x) k++;
+                  int virial, int* error, const int* __restrict__ chosen, const int* __restrict__ count) {
+    const int k = kind_of_block(kinds, n_kinds);
     const Kind kind = kinds[k];
-    const int term = (blockIdx.x - kind.first_block) * THREADS + threadIdx.x;
+    int term = (blockIdx.x - kind.first_block) * THREADS + threadIdx.x;
+#if OWNED
+    term = term < count[k] ? chosen[kind.first_term + term] : kind.n_terms;
+#endif
     Sums mine;
     if (term < kind.n_terms) compute(kind, term, {x, box, f, gid, error}, slot_of, mine);
     if (!ENERGIES) return;

@@ -4,6 +4,7 @@
 // those of shake.py, so that without contraction both give the same bits.
 
 #include "move.cuh"
+#include "pair_list.cuh"
 
 constexpr double TOLERANCE = 1e-10;  // relative deviation of a squared length at which the iteration ends
 constexpr int MAX_ITERATIONS = 500;
@@ -76,17 +77,20 @@ __device__ void move_group(Group& g, const State& s, const int2* pairs, const do
 
 // group_offset, atoms : (n_groups + 1,), (k,) int32, global ids, the leader of each group first
 // pair_offset, pairs, lengths : (n_groups + 1,) int32, (c, 2) int32 counted within the group, (c,) double, nm
+// n : slots; counters : of the search of one rank of several, which moves the groups that it owns, else null
 // the other arguments as in leapfrog.cu
 extern "C" __global__ void __launch_bounds__(THREADS)
     leapfrog_shake(int4* x, float4* v, const Force* __restrict__ f, const int* __restrict__ group_offset, int n_groups,
                    const int* __restrict__ atoms, const int* __restrict__ pair_offset, const int2* __restrict__ pairs,
                    const double* __restrict__ lengths, const int* __restrict__ slot_of,
                    const double* __restrict__ mass, const int* __restrict__ gid, const Step* __restrict__ step,
-                   Control* control, int offset, int coupled, Sum* virial) {
+                   Control* control, int offset, int coupled, Sum* virial, int n,
+                   const long long* __restrict__ counters) {
     const int t = blockIdx.x * THREADS + threadIdx.x;
     const State s = state_of(x, v, f, gid, step, control, offset, coupled);
     Sums sums;
-    if (t < n_groups) {
+    const int leader = t < n_groups ? slot_of[atoms[group_offset[t]]] : -1;
+    if (leader >= 0 && leader < end_of_owned(counters, n)) {
         Group g;
         g.n_atoms = group_offset[t + 1] - group_offset[t];
         load_group(g, s, atoms + group_offset[t], slot_of, mass);

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pulsemd.device.cuda import CudaDevice, Kernel
+from pulsemd.device.cuda import CudaDevice
 from pulsemd.device.program import CudaProgram
 from pulsemd.kernels.nonbonded.settings import PairConstants
 from pulsemd.kernels.search.gpu_layout import Slots
@@ -15,10 +15,14 @@ from pulsemd.kernels.search.gpu_layout import Slots
 _THREADS = 128
 
 
-def exclusion_program(fixed: bool, energies: bool) -> CudaProgram:
+ALL, OWNED, GHOSTS = range(3)
+"""Parts of the work, see exclusions.cu."""
+
+
+def exclusion_program(fixed: bool, energies: bool, part: int = ALL) -> CudaProgram:
     """Corrections of excluded pairs; `fixed`: int64 fixed point without contraction."""
-    macros = (("FIXED", int(fixed)), ("ENERGIES", int(energies)), ("THREADS", _THREADS))
-    headers = ("pulsemd.kernels.bonded",)
+    macros = (("FIXED", int(fixed)), ("ENERGIES", int(energies)), ("THREADS", _THREADS), ("PART", part))
+    headers = ("pulsemd.kernels.bonded", "pulsemd.kernels.search")
     return CudaProgram("pulsemd.kernels.nonbonded", "exclusions.cu", macros, exact=fixed, headers=headers)
 
 
@@ -63,9 +67,8 @@ class GpuExclusions:
         started[np.ravel(waters)] = closed
         self.water_field = self._field if closed else None
         self._started, self._all_started = device.to_device(started), bool(started.all())
-        self._kernels = [
-            device.kernel(exclusion_program(fixed, wanted), "exclusion_forces") for wanted in (False, True)
-        ]
+        self._fixed = fixed
+        self._count = device.zeros(1, np.int64)
 
     def settle_in(self, slots: Slots, forces: Any, sums: Any) -> None:
         """Take the slots of a search, the forces to write, and the sums of energy steps.
@@ -76,19 +79,42 @@ class GpuExclusions:
         forces : (capacity, 4) float32 or int64, device
         sums : (11,) float64 or int64, device: lj, coulomb, virial
         """
-        plain, energies = self._kernels
-        self._whole = self._bind(plain, slots, None, forces, sums)
-        self._with_energies = self._bind(energies, slots, None, forces, sums)
-        self._rest = self._bind(plain, slots, self._started, forces, sums)
+        part = ALL if slots.leader is None else OWNED
+        self._whole = self._bind(part, False, slots, None, forces, sums)
+        self._with_energies = self._bind(part, True, slots, None, forces, sums)
+        self._rest = self._bind(part, False, slots, self._started, forces, sums)
 
-    def _bind(self, kernel: Kernel, slots: Slots, started: Any, forces: Any, sums: Any) -> Callable[[], None]:
+    def settle_in_ghosts(self, slots: Slots, forces: Any, sums: Any, stream: Any) -> None:
+        """The same for the part with ghosts, which runs on its own stream."""
+        self._of_ghosts = [
+            self._bind(GHOSTS, wanted, slots, None, forces, sums, stream) for wanted in (False, True)
+        ]
+        program = exclusion_program(self._fixed, False, GHOSTS)
+        self._count_pairs = self.device.kernel(program, "count_exclusions").bind(
+            -(-slots.capacity // _THREADS), _THREADS, slots.gid, np.int32(slots.capacity), slots.slot_of_gid,
+            self._offset, self._partner, slots.leader, self._count,
+        )  # fmt: skip
+
+    def _bind(
+        self,
+        part: int,
+        energies: bool,
+        slots: Slots,
+        started: Any,
+        forces: Any,
+        sums: Any,
+        stream: Any = None,
+    ) -> Callable[[], None]:
+        kernel = self.device.kernel(exclusion_program(self._fixed, energies, part), "exclusion_forces")
         return kernel.bind(
             -(-slots.capacity // _THREADS), _THREADS, slots.x, slots.gid, np.int32(slots.capacity),
-            slots.slot_of_gid, self._offset, self._partner, started, self._field, forces, sums,
+            slots.slot_of_gid, self._offset, self._partner, started, self._field, forces, sums, slots.leader,
+            slots.counters, stream=stream,
         )  # fmt: skip
 
     def start_forces(self, energies: bool, waters_started: bool) -> None:
-        """Write the corrections into the forces of all slots, 0 where there are none.
+        """Write the corrections into the forces of all slots, 0 where there are none; of one rank of several into
+        those of owned atoms.
 
         Parameters
         ----------
@@ -103,6 +129,16 @@ class GpuExclusions:
             self._whole()
         elif not self._all_started:
             self._rest()
+
+    def start_ghost_forces(self, energies: bool) -> None:
+        """Write the forces of ghosts, and add what pairs with a ghost do to owned atoms."""
+        self._of_ghosts[energies]()
+
+    def count_pairs(self) -> int:
+        """Excluded pairs that belong to this rank since the search; waits for the device."""
+        self.device.clear(self._count)
+        self._count_pairs()
+        return int(self.device.to_host(self._count)[0])
 
 
 def excludes_itself_only(offset: np.ndarray, partner: np.ndarray, waters: np.ndarray) -> bool:

@@ -15,8 +15,10 @@ from pulsemd.kernels.nonbonded.cuda_programs import blocks_resident, pair_progra
 from pulsemd.kernels.nonbonded.parameters import AtomParameters, kernel_combination
 from pulsemd.kernels.nonbonded.settings import PairSettings, pair_constants
 from pulsemd.kernels.nonbonded.spec import FORCE_LIMIT, MINIMUM_DISTANCE2, KernelSpec, Precision
-from pulsemd.kernels.search.gpu import GpuSearch, ListCounts
+from pulsemd.kernels.search.gpu import GpuSearch
+from pulsemd.kernels.search.gpu_grid import Region
 from pulsemd.kernels.search.gpu_layout import Slots
+from pulsemd.kernels.search.gpu_lists import ListCounts
 from pulsemd.kernels.search.search import is_orthorhombic, lattice_scale, widths_of
 
 
@@ -37,6 +39,8 @@ class GpuPairForces:
         Excluded partners, symmetric.
     warps : int, optional
         Warps of a block, else chosen by size. Changes the launch shape only.
+    region : Region, optional
+        Of one of several ranks; pairs are then in two parts, see `GpuSearch`.
 
     Attributes
     ----------
@@ -62,6 +66,7 @@ class GpuPairForces:
         exclusion_offset: np.ndarray,
         exclusion_atoms: np.ndarray,
         warps: int | None = None,
+        region: Region | None = None,
     ) -> None:
         self.device, self.precision, self._wanted_warps = device, precision, warps
         self.constants = pair_constants(settings)
@@ -74,8 +79,9 @@ class GpuPairForces:
             parameters[:, 0] = np.asarray(type_index, np.int32).view(np.float32)
             filler = self.n_types - 1
         scaled = np.asarray(charge, np.float64) * rule.charge_scale
+        exact = precision == "reproducible"
         self.pairs = GpuSearch(
-            device, scaled, parameters, filler, exclusion_offset, exclusion_atoms, precision == "reproducible"
+            device, scaled, parameters, filler, exclusion_offset, exclusion_atoms, exact, region
         )
         self._error = device.zeros(1, np.int32)
         self._constants = device.empty(17, np.float32)
@@ -92,23 +98,25 @@ class GpuPairForces:
         return self.pairs.slots
 
     def search(
-        self, x: Any, gid: Any, box: np.ndarray, r_list: float, r_inner: float | None = None
+        self, x: Any, gid: Any, box: np.ndarray, r_list: float, r_inner: float | None = None, *ghosts: Any
     ) -> ListCounts:
-        """Sort the atoms into `slots` and list the pairs within ``r_list``; see `GpuSearch.search`.
+        """Sort the atoms into `slots` and list the pairs within ``r_list``; see `GpuSearch.begin`.
 
         Parameters
         ----------
         r_inner : float, nm, optional
             Radius that a pruning call of `forces` keeps, between the cutoff and ``r_list``.
+        *ghosts
+            As the last parameters of `GpuSearch.begin`.
         """
-        self.begin_search(x, gid, box, r_list, r_inner)
+        self.begin_search(x, gid, box, r_list, r_inner, *ghosts)
         return self.finish_search()
 
     def begin_search(
-        self, x: Any, gid: Any, box: np.ndarray, r_list: float, r_inner: float | None = None
+        self, x: Any, gid: Any, box: np.ndarray, r_list: float, r_inner: float | None = None, *ghosts: Any
     ) -> None:
         """`search` without waiting: from here on the atoms are in `slots`; `forces` needs `finish_search` first."""
-        self.pairs.begin(x, gid, box, r_list)
+        self.pairs.begin(x, gid, box, r_list, *ghosts)
         self._asked = np.array(box), r_list, r_inner
 
     def finish_search(self, counters: np.ndarray | None = None) -> ListCounts:
@@ -129,13 +137,14 @@ class GpuPairForces:
 
     def _keep_launches(self) -> None:
         """Forget the prepared launches if an array of theirs was replaced or the variant is another."""
-        arrays = (self.slots.x, self.pairs.list.entries, self.pairs.list.groups, self.pairs.list.words)
+        lists = [array for pairs in self.pairs.lists for array in (pairs.entries, pairs.groups, pairs.words)]
+        arrays = (self.slots.x, *lists)
         now = (self.spec, self.pairs.chunk, *(array.data.ptr for array in arrays))
         if now == self._prepared_for:
             return
         self._prepared_for = now
-        self._warps = self._wanted_warps or warps_for(self.pairs.entry_room[1])
-        self._entries = int(1.02 * self.pairs.counts.entries) + 1
+        self._warps = self._wanted_warps or warps_for(self.pairs.lists[0].entry_room[1])
+        self._entries = [int(1.02 * counts.entries) + 1 for counts in self.pairs.all_counts]
         self._launches.clear()
         self.version += 1
 
@@ -149,7 +158,13 @@ class GpuPairForces:
             self._constants.set(values, stream=self.device.stream)
 
     def forces(
-        self, forces: Any, energies: Any = None, prune: bool = False, blocks: int | None = None
+        self,
+        forces: Any,
+        energies: Any = None,
+        prune: bool = False,
+        blocks: int | None = None,
+        part: int = 0,
+        stream: Any = None,
     ) -> None:
         """Add the forces of all listed pairs at the positions ``slots.x``.
 
@@ -165,33 +180,41 @@ class GpuPairForces:
             pairs are those of the search.
         blocks : int, optional
             Blocks of the launch; any number gives the same sums. Default: about one for each entry of the list.
+        part : int
+            Number of the list: 0, pairs of owned atoms; 1, those with a ghost.
+        stream : optional
+            Stream to launch on; default the device's main one.
         """
         prune = prune and self.precision == "fast"
-        key = (self.spec, forces.data.ptr, None if energies is None else energies.data.ptr, prune, blocks)
+        totals = None if energies is None else energies.data.ptr
+        key = (self.spec, forces.data.ptr, totals, prune, blocks, part, stream and stream.ptr)
         launch = self._launches.get(key)
         if launch is None:
-            launch = self._launches[key] = self._bind(forces, energies, prune, blocks)
+            launch = self._launches[key] = self._bind(forces, energies, prune, blocks, part, stream)
         launch()
 
-    def _bind(self, forces: Any, energies: Any, prune: bool, blocks: int | None) -> Callable[[], None]:
+    def _bind(
+        self, forces: Any, energies: Any, prune: bool, blocks: int | None, part: int, stream: Any
+    ) -> Callable[[], None]:
         spec = replace(self.spec, energies=energies is not None)
         kernel = self.device.kernel(pair_program(spec, prune, self._warps, self.pairs.chunk), "pair_forces")
-        slots, pairs = self.slots, self.pairs.list
-        room = [np.int32(n) for n in self.pairs.entry_room]
+        slots, pairs = self.slots, self.pairs.lists[part]
+        room = [np.int32(n) for n in pairs.entry_room]
         return kernel.bind(
-            self._blocks(spec) if blocks is None else blocks, 32 * self._warps,
+            self._blocks(spec, part) if blocks is None else blocks, 32 * self._warps,
             slots.x, slots.parameters, self.pairs.super_center, pairs.entries, *room, pairs.groups,
             pairs.masks, pairs.outer, pairs.words, pairs.counters, self._constants, self._table,
             np.int32(self.n_types), forces, self._no_totals if energies is None else energies, self._error,
+            stream=stream,
         )  # fmt: skip
 
-    def _blocks(self, spec: KernelSpec) -> int:
+    def _blocks(self, spec: KernelSpec, part: int) -> int:
         """One block for each entry that the list had when launches were last prepared, and a few more; a list that
         has since outgrown them gives some blocks two. With energies only as many as run at once, for each adds to
         the same sums."""
         if not spec.energies:
-            return self._entries
-        return min(self._entries, self.device.n_multiprocessors * blocks_resident(spec, self._warps))
+            return self._entries[part]
+        return min(self._entries[part], self.device.n_multiprocessors * blocks_resident(spec, self._warps))
 
     @property
     def error_word(self) -> Any:

@@ -2,7 +2,7 @@
 // arrays of slots and the boxes. A block is a supercluster; each of its two warps has 32 atoms of it, the lower and
 // the upper, and divides them in four along the two dimensions of the columns.
 //
-// Macro: FILLER, the bits of the first parameter of a slot without an atom.
+// Macros: FILLER, the bits of the first parameter of a slot without an atom; GHOSTS, 1: the leaders go along.
 #include "vector.cuh"
 #include "columns.cuh"
 #include "pair_list.cuh"
@@ -44,10 +44,11 @@ arrange_clusters(const int4* __restrict__ row_x, const int* __restrict__ row_gid
                  int* __restrict__ gid, int* __restrict__ source, int* __restrict__ slot_of_gid,
                  float2* __restrict__ parameters, int4* __restrict__ cluster_center, float4* __restrict__ cluster_half,
                  int4* __restrict__ super_center, float4* __restrict__ super_half, uint4* __restrict__ super_extent,
-                 long long* __restrict__ counters) {
+                 long long* __restrict__ counters, const int4* __restrict__ row_leader, int4* __restrict__ leader) {
   __shared__ int order[64];
   __shared__ uint32 ends[2][3][2];
   __shared__ float halves[2][4];
+  __shared__ uint32 homes[2];
   const int super = blockIdx.x, lane = threadIdx.x & 31, warp = threadIdx.x >> 5, slot = 64 * super + threadIdx.x;
   if (super >= counters[SUPERCLUSTERS]) {
     gid[slot] = -1;
@@ -58,11 +59,11 @@ arrange_clusters(const int4* __restrict__ row_x, const int* __restrict__ row_gid
   const int axis0 = grid->axis0, axis1 = grid->axis1;
 
   int row = slot_row[slot];
-  uint32 key = row >= 0 ? height(component(row_x[row], axis1)) : 0xffffffffu;
+  uint32 key = row >= 0 ? height(row_x[row], axis1, *grid) : 0xffffffffu;
   order[32 * warp + rank_in_group<32>(key, lane)] = row;
   __syncwarp();
   row = order[threadIdx.x];
-  key = row >= 0 ? height(component(row_x[row], axis0)) : 0xffffffffu;
+  key = row >= 0 ? height(row_x[row], axis0, *grid) : 0xffffffffu;
   __syncwarp();
   order[32 * warp + rank_in_group<16>(key, lane)] = row;
   __syncwarp();
@@ -81,14 +82,19 @@ arrange_clusters(const int4* __restrict__ row_x, const int* __restrict__ row_gid
   source[slot] = row;
   parameters[slot] = id >= 0 ? parameters_of_atom[id] : make_float2(__int_as_float(FILLER), 0.0f);
   if (id >= 0) slot_of_gid[id] = slot;
+  uint32 home = 0;  // bits that some atom of the supercluster has
+#if GHOSTS
+  const int4 mine = row_leader[shown];
+  leader[slot] = mine;
+  home = __reduce_or_sync(ALL_LANES, uint32(mine.w));
+#endif
 
-  const int parts[3] = {position.x, position.y, position.z};
   int middle[3];
 #pragma unroll
   for (int d = 0; d < 3; d++) {
-    uint32 lower = height(parts[d]), upper = lower;
+    uint32 lower = height(position, d, *grid), upper = lower;
     extremes<8>(lower, upper);
-    middle[d] = int(height(int(lower + (upper - lower) / 2)));
+    middle[d] = int(lower + (upper - lower) / 2 + grid->start[d]);
     extremes<32>(lower, upper);
     if (lane == 0) ends[warp][d][0] = lower, ends[warp][d][1] = upper;
   }
@@ -105,7 +111,7 @@ arrange_clusters(const int4* __restrict__ row_x, const int* __restrict__ row_gid
 #pragma unroll
   for (int d = 0; d < 3; d++) {
     const uint32 lower = min(ends[0][d][0], ends[1][d][0]), upper = max(ends[0][d][1], ends[1][d][1]);
-    middle[d] = int(height(int(lower + (upper - lower) / 2)));
+    middle[d] = int(lower + (upper - lower) / 2 + grid->start[d]);
     extent[d] = (upper - lower) / 2 + 1;
   }
   const int4 all_center = make_int4(middle[0], middle[1], middle[2], 0);
@@ -115,6 +121,7 @@ arrange_clusters(const int4* __restrict__ row_x, const int* __restrict__ row_gid
   if (lane == 0) {
     for (int d = 0; d < 3; d++) halves[warp][d] = reach[d];
     halves[warp][3] = sqrtf(radius2);
+    homes[warp] = home;
   }
   __syncthreads();
   if (threadIdx.x == 0) {
@@ -122,7 +129,7 @@ arrange_clusters(const int4* __restrict__ row_x, const int* __restrict__ row_gid
     for (int d = 0; d < 4; d++) both[d] = fmaxf(halves[0][d], halves[1][d]);
     super_center[super] = all_center;
     super_half[super] = make_float4(both[0], both[1], both[2], both[3]);
-    super_extent[super] = make_uint4(extent[0], extent[1], extent[2], 0);
+    super_extent[super] = make_uint4(extent[0], extent[1], extent[2], homes[0] | homes[1]);
     atomicMax(counters + SUPER_RADIUS, (long long)(__float_as_uint(both[3])));
   }
 }

@@ -28,12 +28,17 @@ def search_program(file: str, **defines: int | str) -> CudaProgram:
     return CudaProgram(_PACKAGE, file, tuple(defines.items()), exact=True)
 
 
-def arrange_program(filler: int) -> CudaProgram:
+def bin_program(ghosts: bool) -> CudaProgram:
+    """``bin_atoms``; with ``ghosts`` some rows may be ghosts."""
+    return search_program("bin_atoms.cu", GHOSTS=int(ghosts))
+
+
+def arrange_program(filler: int, ghosts: bool) -> CudaProgram:
     """``arrange_clusters``; ``filler`` is the integer whose bits are the first parameter of an empty slot."""
-    return search_program("arrange_clusters.cu", FILLER=filler)
+    return search_program("arrange_clusters.cu", FILLER=filler, GHOSTS=int(ghosts))
 
 
-def list_program(chunk: int, exact: bool, orthorhombic: bool) -> CudaProgram:
+def list_program(chunk: int, exact: bool, orthorhombic: bool, nonlocal_: bool = False) -> CudaProgram:
     """``list_clusters``; ``exact`` gives every half group a bitmask of the pairs within the radius."""
     return search_program(
         "list_clusters.cu",
@@ -41,13 +46,17 @@ def list_program(chunk: int, exact: bool, orthorhombic: bool) -> CudaProgram:
         CHUNK=chunk,
         EXACT=str(exact).lower(),
         ORTHORHOMBIC=str(orthorhombic).lower(),
+        NONLOCAL=str(nonlocal_).lower(),
     )
 
 
 def programs() -> Iterator[CudaProgram]:
     """Every variant that a run can ask for."""
-    for file in ("bin_atoms.cu", "scan_bins.cu", "fill_bins.cu", "sort_columns.cu"):
+    booleans = (False, True)
+    for file in ("scan_bins.cu", "fill_bins.cu", "sort_columns.cu"):
         yield search_program(file)
-    yield arrange_program(0)
-    for chunk, exact, orthorhombic in product(CHUNKS, (False, True), (False, True)):
-        yield list_program(chunk, exact, orthorhombic)
+    for ghosts in booleans:
+        yield bin_program(ghosts)
+        yield arrange_program(0, ghosts)
+    for chunk, exact, orthorhombic, nonlocal_ in product(CHUNKS, booleans, booleans, booleans):
+        yield list_program(chunk, exact, orthorhombic, nonlocal_)

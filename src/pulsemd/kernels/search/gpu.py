@@ -6,7 +6,7 @@ Everything runs on the device's stream; the host waits once, at the end, for the
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,88 +16,25 @@ from pulsemd.device.cuda import CudaDevice
 from pulsemd.kernels.search.cuda_programs import (
     LIST_THREADS,
     arrange_program,
+    bin_program,
     chunk_for,
     list_program,
     search_program,
 )
+from pulsemd.kernels.search.gpu_grid import LATTICE, Region, choose_columns
 from pulsemd.kernels.search.gpu_layout import SUPERCLUSTER, Slots
+from pulsemd.kernels.search.gpu_lists import N_COUNTERS, ClusterList, ListCounts, entries_for
 from pulsemd.kernels.search.search import is_orthorhombic, lattice_scale, widths_of
 
 _THREADS = 256
-_ATOMS_PER_SLAB = 16
-_GROWTH = 1.15
 _ROUNDING = 1.0 + 1e-6
-_MAX_COLUMNS = 2**15
-_MAX_BINS = 2**30
-
-SIZES = 8
-"""Classes of entries, as in `pair_list.cuh`."""
-
-_ENTRIES = 8
-"""First counter of the numbers of entries; those before are named by `ListCounts` in their order."""
-
-
-@dataclass(frozen=True)
-class ListCounts:
-    """Counters of a search, on the host.
-
-    Parameters
-    ----------
-    superclusters, groups, words : int
-    pairs, excluded : int
-        Pairs within the list radius that interact, and that are excluded; the same numbers as on the CPU.
-    occupied_bins : int
-    super_radius : float, nm
-        Largest distance of an atom from the centre of its supercluster.
-    entries_by_size : tuple of int
-        Entries of each class, smallest first.
-    """
-
-    superclusters: int
-    groups: int
-    words: int
-    pairs: int
-    excluded: int
-    occupied_bins: int
-    super_radius: float
-    entries_by_size: tuple[int, ...]
-
-    @property
-    def entries(self) -> int:
-        """Blocks of work of the pair kernel."""
-        return sum(self.entries_by_size)
-
-
-@dataclass
-class ClusterList:
-    """The pair list on the device.
-
-    Parameters
-    ----------
-    entries : (capacity, 4) int32
-        Supercluster, first group, end of the groups; see `first_of_class` of `pair_list.cuh` for the order.
-    groups : (capacity, 4) int32
-        Four j-clusters.
-    masks : (2 * capacity, 2) uint32
-        For each half (slots 0-3, 4-7 of the j-clusters) of each group: bit 8 * k + c if i-cluster c acts on
-        j-cluster k, and the number of the word of each lane.
-    outer : (2 * capacity,) uint32
-        The masks as the search left them; `masks` may have been pruned since.
-    words : (capacity, 32) uint32
-        Bit 8 * k + c of lane 8 * j + i: the pair acts. Number 0 has all bits set.
-    counters : (16,) int64
-    """
-
-    entries: Any
-    groups: Any
-    masks: Any
-    outer: Any
-    words: Any
-    counters: Any
+_MORE_ATOMS = 1.1  # room for the atoms of later searches of one rank of several
+_MORE_REACH = 1.1
+_MOST_SPARE = 1.5  # arrays larger than this multiple of the need are replaced
 
 
 class GpuSearch:
-    """Search of one rank's atoms, all of them owned.
+    """Search of one rank's atoms: all of them owned, or with ghosts behind them.
 
     Parameters
     ----------
@@ -112,17 +49,21 @@ class GpuSearch:
         Excluded partners by global id, symmetric.
     exact : bool
         Every pair within the list radius, and no other, acts until the next search.
+    region : Region, optional
+        Of one of several ranks: atoms may be missing, and ghosts are here.
 
     Attributes
     ----------
     slots : Slots
-    list : ClusterList
+        Owned atoms in the first superclusters, ghosts in the others.
+    lists : list of ClusterList
+        Pairs of two owned atoms; and with a region those with a ghost that belong to this rank.
     counts : ListCounts
-        Of the last search.
+        Of the first list of the last search.
+    all_counts : list of ListCounts
+        Of each list.
     chunk : int
         Groups of a full entry.
-    entry_room : (int, int)
-        Entries of the largest class, and of each of the others, that there is room for.
     """
 
     def __init__(
@@ -134,38 +75,83 @@ class GpuSearch:
         exclusion_offset: np.ndarray,
         exclusion_atoms: np.ndarray,
         exact: bool,
+        region: Region | None = None,
     ) -> None:
-        self.device, self.exact, self.n_atoms = device, exact, len(charge)
+        self.device, self.exact, self.n_atoms, self._region = device, exact, len(charge), region
         self._charge = device.to_device(charge, np.float32)
         self._parameters = device.to_device(parameters, np.float32)
         self._exclusion_offset = device.to_device(exclusion_offset, np.int64)
         atoms = exclusion_atoms if len(exclusion_atoms) else np.zeros(1, np.int32)
         self._exclusion_atoms = device.to_device(atoms, np.int32)
-        self._arrange = device.kernel(arrange_program(filler), "arrange_clusters")
+        ghosts = region is not None
         self._kernels = {
-            name: device.kernel(search_program(f"{name}.cu"), name)
-            for name in ("bin_atoms", "scan_bins", "fill_bins", "sort_columns")
+            name: device.kernel(program, name)
+            for name, program in (
+                ("bin_atoms", bin_program(ghosts)),
+                *(
+                    (name, search_program(f"{name}.cu"))
+                    for name in ("scan_bins", "fill_bins", "sort_columns")
+                ),
+                ("arrange_clusters", arrange_program(filler, ghosts)),
+            )
         }
         self._box: np.ndarray | None = None
         self._r_list = 0.0
-        self._filled = 1.0  # share of the box that holds atoms, as the last search saw it
+        self._filled = 1.0  # share of the box or region that holds atoms, as the last search saw it
         self._grid_is_stale = True
         self._n_rows = 0
-        self.counters = device.zeros(16, np.int64)
+        self._most_atoms = 0 if ghosts else self.n_atoms
+        self._storage: Any = None
+        self.counters = device.zeros((1 + ghosts) * N_COUNTERS, np.int64)
         self.scale = device.empty(9, np.float32)
+        self.lists: list[ClusterList] = []
 
     @property
     def bytes_on_device(self) -> int:
         """Memory of all arrays of the search and of its results."""
-        kept = [*vars(self).values(), *vars(self.slots).values(), *vars(self.list).values()]
+        parts = [self, self.slots, *self.lists]
+        kept = [array for part in parts for array in vars(part).values()]
         return sum({id(a): int(a.nbytes) for a in kept if hasattr(a, "nbytes")}.values())
 
-    def search(self, x: Any, gid: Any, box: np.ndarray, r_list: float) -> ListCounts:
+    def allow_reach(self, reach: float) -> None:
+        """With a region: atoms may be this far from their leaders, nm, from the next search on."""
+        assert self._region is not None
+        if reach > self._region.reach:
+            self._region = replace(self._region, reach=_MORE_REACH * reach)
+            self._grid_is_stale = True
+
+    def prepare(self, box: np.ndarray, r_list: float, n_atoms: int) -> int:
+        """Slots that a search of so many atoms takes at most.
+
+        Parameters
+        ----------
+        n_atoms : int
+            Owned and ghosts.
+        """
+        if n_atoms > self._most_atoms:
+            self._most_atoms = int(_MORE_ATOMS * n_atoms) + SUPERCLUSTER
+            self._grid_is_stale = True
+        self._set_up(box, r_list)
+        return SUPERCLUSTER * self._columns.max_super
+
+    def use_slots(self, x: Any) -> None:
+        """Keep positions in this array, (capacity, 4) int32, from the next search on."""
+        self._storage = x
+
+    def search(self, x: Any, gid: Any, box: np.ndarray, r_list: float, *ghosts: Any) -> ListCounts:
         """Put the atoms in cluster order and list the pairs within ``r_list``: `begin`, then `finish`."""
-        self.begin(x, gid, box, r_list)
+        self.begin(x, gid, box, r_list, *ghosts)
         return self.finish()
 
-    def begin(self, x: Any, gid: Any, box: np.ndarray, r_list: float) -> None:
+    def begin(
+        self,
+        x: Any,
+        gid: Any,
+        box: np.ndarray,
+        r_list: float,
+        n_owned: int | None = None,
+        leader: Any = None,
+    ) -> None:
         """Launch a search without waiting; the atoms are in `slots` in stream order, the list may lack room.
 
         Parameters
@@ -176,24 +162,35 @@ class GpuSearch:
             Global id of each row, each atom once; -1 for rows without an atom. May be ``slots.gid``.
         box : (3, 3) float64, nm, lattice-reduced
         r_list : float, nm
+        n_owned : int, optional
+            With a region: rows from there on are ghosts, and no row is empty.
+        leader : (m, 4) int32 on the device, optional
+            With a region: leader of each row, and its home bits.
 
         Raises
         ------
         DomainError
             If ``r_list`` is above half the smallest width of the box.
         """
-        self._set_up(box, r_list)
+        n_atoms = self.n_atoms if leader is None else len(gid)
+        self.prepare(box, r_list, n_atoms)
+        self._make_slots()
         self._make_room(len(gid))
-        self._sort(x, gid)
+        self._sort(x, gid, len(gid) if n_owned is None else n_owned, n_atoms, leader)
         self._list_pairs()
 
     def finish(self, counters: np.ndarray | None = None) -> ListCounts:
-        """Make the list anew, in larger arrays, where it lacked room; it can be used from then on.
+        """Make the lists anew, in larger arrays, where they lacked room; they can be used from then on.
 
         Parameters
         ----------
-        counters : (16,) int64, optional
+        counters : (16 * lists,) int64, optional
             `counters` as `begin` left them, if the caller has read them; else this waits for the device.
+
+        Returns
+        -------
+        ListCounts
+            Of the first list.
 
         Raises
         ------
@@ -204,11 +201,11 @@ class GpuSearch:
         while self._grow(counts):
             self._list_pairs()
             counts = self._read_counts()
-        self._check(counts)
-        self.counts = counts
-        self.slots.n_slots = SUPERCLUSTER * counts.superclusters
-        self._note_density(counts)
-        return counts
+        self._check(counts[0])
+        self.counts, self.all_counts = counts[0], counts
+        self.slots.n_slots = SUPERCLUSTER * counts[0].superclusters
+        self._note_density(counts[0])
+        return counts[0]
 
     # ---- preparation ----------------------------------------------------------------------------------------
 
@@ -229,75 +226,63 @@ class GpuSearch:
         self._choose_grid()
 
     def _choose_grid(self) -> None:
-        """Columns about as wide as a cube of 64 atoms, and slabs of few atoms."""
         self._grid_is_stale = False
         self._unbind()
-        volume = abs(np.linalg.det(self._box)) * self._filled
-        side = (SUPERCLUSTER * volume / self.n_atoms) ** (1.0 / 3.0)
-        axes = np.argsort(self._widths, kind="stable")
-        columns = np.clip(np.rint(self._widths[axes[:2]] / side), 1, _MAX_COLUMNS).astype(np.int64)
-        columns = np.minimum(columns, max(1, 4 * self.n_atoms // SUPERCLUSTER))
-        n_columns = int(columns.prod())
-        per_column = self.n_atoms / (n_columns * self._filled)
-        slabs = int(np.clip(round(per_column / _ATOMS_PER_SLAB), 1, max(1, _MAX_BINS // n_columns)))
-        self._n_columns, self._n_bins = n_columns, n_columns * slabs
-        self._max_super = (self.n_atoms + SUPERCLUSTER - 1) // SUPERCLUSTER + n_columns
-        grid = np.array([*axes, *columns, slabs, self._n_bins, self._max_super], np.int32)
-        self._grid = self.device.to_device(grid)
-        reach = np.ceil(self._r_list * _ROUNDING / self._widths[axes] * 2.0**32).astype(np.int64) + 1
+        region, volume = self._region, float(abs(np.linalg.det(self._box)))
+        self._columns = columns = choose_columns(self._widths, volume, self._filled, self._most_atoms, region)
+        self._grid = self.device.to_device(columns.words)
+        reach = self._r_list + (0.0 if region is None else region.reach)
+        steps = np.ceil(reach * _ROUNDING / self._widths[columns.axes] * LATTICE).astype(np.int64) + 1
         settings = np.zeros(6, np.uint32)
         radius = [np.float32(self._r_list**2), self._r_list, 0.5 * self._widths.min()]
         settings[:3] = np.array(radius, np.float32).view(np.uint32)
-        settings[3:] = reach
+        settings[3:] = np.minimum(steps, LATTICE - 1)
         self._settings = self.device.to_device(settings)
-        self._bin_count = self.device.empty(self._n_bins, np.int32)
-        self._bin_start = self.device.empty(self._n_bins + 1, np.int32)
+        n_bins, n_columns = columns.n_sets * columns.n_bins, columns.n_sets * columns.n_columns
+        self._bin_count = self.device.empty(n_bins, np.int32)
+        self._bin_start = self.device.empty(n_bins + 1, np.int32)
         self._column_start = self.device.empty(n_columns + 1, np.int32)
-        self._make_slots()
 
     def _make_slots(self) -> None:
-        """Arrays of slots; kept while they are large enough."""
-        capacity = SUPERCLUSTER * self._max_super
-        if hasattr(self, "slots") and self.slots.capacity == capacity:
+        """Arrays of slots; kept while they are large enough, and not much too large."""
+        need, given = SUPERCLUSTER * self._columns.max_super, self._storage
+        now = self.slots.capacity if self.lists else 0
+        if given is None and need <= now <= _MOST_SPARE * need:
             return
-        device, n_clusters = self.device, capacity // 8
+        if given is not None and self.lists and self.slots.x is given and need <= now:
+            return
+        capacity = need if given is None else len(given)
+        if capacity < need:
+            raise DomainError(f"a search needs {need} slots and was given {capacity}; please report this")
+        device, n_clusters, n_super = self.device, capacity // 8, capacity // SUPERCLUSTER
+        self._unbind()
         self._slot_row = device.empty(capacity, np.int32)
         self._cluster_center = device.empty((n_clusters, 4), np.int32)
         self._cluster_half = device.empty((n_clusters, 4), np.float32)
-        self.super_center = device.empty((self._max_super, 4), np.int32)
-        self._super_half = device.empty((self._max_super, 4), np.float32)
-        self._super_extent = device.empty((self._max_super, 4), np.uint32)
+        self.super_center = device.empty((n_super, 4), np.int32)
+        self._super_half = device.empty((n_super, 4), np.float32)
+        self._super_extent = device.empty((n_super, 4), np.uint32)
         self.slots = Slots(
             capacity,
             0,
-            device.empty((capacity, 4), np.int32),
+            device.empty((capacity, 4), np.int32) if given is None else given,
             device.empty(capacity, np.int32),
             device.empty(capacity, np.int32),
             device.empty(self.n_atoms, np.int32),
             device.empty((capacity, 2), np.float32),
+            *(() if self._region is None else (device.empty((capacity, 4), np.int32), self.counters)),
         )
-        self.chunk = chunk_for(self._max_super)
-        groups = 48 * self._max_super
-        self._make_list(
-            self._entries_for(groups), groups, 1 + (2 * groups if self.exact else 40 * self._max_super)
-        )
+        self._max_super, self.chunk = n_super, chunk_for(n_super)
+        groups = 48 * n_super
+        words = 1 + (2 * groups if self.exact else 40 * n_super)
+        room = entries_for(groups, self.chunk, n_super), groups, words
+        self.lists = [ClusterList.make(device, counters, room, n_super) for counters in self._of_lists()]
 
-    def _entries_for(self, groups: int) -> int:
-        return groups // self.chunk + self._max_super + 1
-
-    def _make_list(self, entries: int, groups: int, words: int) -> None:
-        device = self.device
-        self._unbind()
-        self._room, self.entry_room = (entries, groups, words), (entries, self._max_super)
-        self.list = ClusterList(
-            device.empty((entries + (SIZES - 1) * self._max_super, 4), np.int32),
-            device.empty((groups, 4), np.int32),
-            device.empty((2 * groups, 2), np.uint32),
-            device.empty(2 * groups, np.uint32),
-            device.empty((words, 32), np.uint32),
-            self.counters,
-        )
-        device.fill_ones(self.list.words[0])
+    def _of_lists(self) -> list[Any]:
+        """The counters of each list."""
+        return [
+            self.counters[first : first + N_COUNTERS] for first in range(0, len(self.counters), N_COUNTERS)
+        ]
 
     def _make_room(self, n_rows: int) -> None:
         if n_rows > self._n_rows:
@@ -310,91 +295,93 @@ class GpuSearch:
 
     # ---- launches -------------------------------------------------------------------------------------------
 
-    def _sort(self, x: Any, gid: Any) -> None:
+    def _sort(self, x: Any, gid: Any, n_owned: int, n_atoms: int, leader: Any) -> None:
         for array in (self.counters, self._bin_count):
             self.device.clear(array)
         self.device.fill_ones(self._slot_row)
+        if leader is not None:
+            self.device.fill_ones(self.slots.slot_of_gid)
         if x is not self.slots.x or gid is not self.slots.gid:
-            launches = self._bind_sort(x, gid)
+            launches = self._bind_sort(x, gid, n_owned, n_atoms, leader)
         elif self._bound_sort:
             launches = self._bound_sort
         else:
-            launches = self._bound_sort = self._bind_sort(x, gid)
+            launches = self._bound_sort = self._bind_sort(x, gid, n_owned, n_atoms, leader)
         for launch in launches:
             launch()
 
-    def _bind_sort(self, x: Any, gid: Any) -> list[Callable[[], None]]:
-        slots, kernels, n_rows, n_atoms = (
-            self.slots,
-            self._kernels,
-            np.int32(len(gid)),
-            np.int32(self.n_atoms),
-        )
-        row_blocks, atom_blocks = -(-len(gid) // _THREADS), -(-self.n_atoms // _THREADS)
-        row_x, row_gid, row_bin = self._row_x, self._row_gid, self._row_bin
+    def _bind_sort(
+        self, x: Any, gid: Any, n_owned: int, n_atoms: int, leader: Any
+    ) -> list[Callable[[], None]]:
+        slots, kernels, n_rows = self.slots, self._kernels, np.int32(len(gid))
+        row_blocks, atom_blocks = -(-len(gid) // _THREADS), -(-n_atoms // _THREADS)
+        row_x, row_gid, row_bin, counters = self._row_x, self._row_gid, self._row_bin, self.counters
         return [
             kernels["bin_atoms"].bind(
-                row_blocks, _THREADS, x, gid, n_rows, self._grid, row_x, row_gid, row_bin, self._bin_count
+                row_blocks, _THREADS, x, gid, n_rows, self._grid, row_x, row_gid, row_bin, self._bin_count,
+                leader, np.int32(n_owned),
             ),
             kernels["scan_bins"].bind(
-                1, 1024, self._grid, self._bin_count, self._bin_start, self._column_start, self.counters
+                1, 1024, self._grid, self._bin_count, self._bin_start, self._column_start, counters
             ),
             kernels["fill_bins"].bind(
                 row_blocks, _THREADS, row_bin, n_rows, self._bin_start, self._binned_row
             ),
             kernels["sort_columns"].bind(
-                atom_blocks, _THREADS, row_x, row_gid, row_bin, n_atoms, self._grid, self._bin_start,
+                atom_blocks, _THREADS, row_x, row_gid, row_bin, np.int32(n_atoms), self._grid, self._bin_start,
                 self._column_start, self._binned_row, self._slot_row,
             ),
-            self._arrange.bind(
+            kernels["arrange_clusters"].bind(
                 self._max_super, SUPERCLUSTER, row_x, row_gid, self._slot_row, self._grid, self.scale,
                 self._charge, self._parameters, slots.x, slots.gid, slots.source, slots.slot_of_gid,
                 slots.parameters, self._cluster_center, self._cluster_half, self.super_center, self._super_half,
-                self._super_extent, self.counters,
+                self._super_extent, counters, leader, slots.leader,
             ),
         ]  # fmt: skip
 
     def _list_pairs(self) -> None:
-        if self._bound_list is None:
-            self._bound_list = self._bind_list()
-        self._bound_list()
+        if not self._bound_lists:
+            self._bound_lists = [self._bind_list(pairs, part > 0) for part, pairs in enumerate(self.lists)]
+        for launch in self._bound_lists:
+            launch()
 
-    def _bind_list(self) -> Callable[[], None]:
-        slots, pairs = self.slots, self.list
-        kernel = self.device.kernel(list_program(self.chunk, self.exact, self._orthorhombic), "list_clusters")
-        return kernel.bind(
+    def _bind_list(self, pairs: ClusterList, with_ghosts: bool) -> Callable[[], None]:
+        slots = self.slots
+        program = list_program(self.chunk, self.exact, self._orthorhombic, with_ghosts)
+        return self.device.kernel(program, "list_clusters").bind(
             self._max_super, LIST_THREADS, self._grid, self._settings, self.scale, self._bin_start,
             self._column_start, slots.x, slots.gid, slots.slot_of_gid, self._cluster_center, self._cluster_half,
             self.super_center, self._super_half, self._super_extent, self._exclusion_offset,
             self._exclusion_atoms, pairs.entries, pairs.groups, pairs.masks, pairs.outer, pairs.words,
-            self.counters, *(np.int64(room) for room in self._room),
+            pairs.counters, *(np.int64(room) for room in pairs.room), np.int32(self._max_super),
+            self.counters, slots.leader,
         )  # fmt: skip
 
     def _unbind(self) -> None:
         """Forget prepared launches, some of whose arrays have been replaced."""
         self._bound_sort: list[Callable[[], None]] = []
-        self._bound_list: Callable[[], None] | None = None
+        self._bound_lists: list[Callable[[], None]] = []
 
     # ---- results --------------------------------------------------------------------------------------------
 
-    def _read_counts(self, values: np.ndarray | None = None) -> ListCounts:
+    def _read_counts(self, values: np.ndarray | None = None) -> list[ListCounts]:
         values = self.device.to_host(self.counters) if values is None else values
-        radius = values[6:7].astype(np.uint32).view(np.float32)[0]
-        by_size = tuple(int(value) for value in values[_ENTRIES : _ENTRIES + SIZES])
-        return ListCounts(*(int(value) for value in values[:6]), float(radius), by_size)
+        return [ListCounts.read(of_list) for of_list in values.reshape(-1, N_COUNTERS)]
 
-    def _grow(self, counts: ListCounts) -> bool:
-        """Enlarge what overflowed and clear the list's counters; False if everything had room."""
-        need = (counts.entries_by_size[-1], counts.groups, counts.words + 1)
-        if all(n <= room for n, room in zip(need, self._room, strict=True)):
+    def _grow(self, counts: list[ListCounts]) -> bool:
+        """Enlarge the lists that overflowed and clear the counters of all; False if everything had room."""
+        rooms = [pairs.grown_room(n, self.chunk) for pairs, n in zip(self.lists, counts, strict=True)]
+        if not any(rooms):
             return False
-        grown = [
-            int(_GROWTH * n) + 64 if n > room else room for n, room in zip(need, self._room, strict=True)
-        ]
-        grown[0] = max(grown[0], self._entries_for(grown[1]))
-        self._make_list(*grown)
-        for counter in (self.counters[1:5], self.counters[_ENTRIES:]):
-            self.device.clear(counter)
+        for part, room in enumerate(rooms):
+            if room is not None:
+                self.lists[part] = ClusterList.make(
+                    self.device, self.lists[part].counters, room, self._max_super
+                )
+        self._unbind()
+        for pairs in self.lists:
+            for counter in (pairs.counters[1:5], pairs.counters[8:]):
+                self.device.clear(counter)
         return True
 
     def _check(self, counts: ListCounts) -> None:
@@ -406,6 +393,6 @@ class GpuSearch:
 
     def _note_density(self, counts: ListCounts) -> None:
         """Let the next search choose its columns for the part of the box that holds atoms."""
-        filled = float(np.clip(counts.occupied_bins / self._n_bins, 1e-6, 1.0))
+        filled = float(np.clip(counts.occupied_bins / self._columns.bins_inside, 1e-6, 1.0))
         if abs(filled - self._filled) > 0.25 * self._filled:
             self._filled, self._grid_is_stale = filled, True

@@ -40,9 +40,14 @@ class Slots:
         Row that the atom had in the arrays given to the search, -1 where empty. Anything kept per slot, such
         as velocities, follows by ``new[slot] = old[source[slot]]``.
     slot_of_gid : (n_atoms,) int32
-        Where each atom is now.
+        Where each atom is now, -1 for those that are not on this rank.
     parameters : (capacity, 2) float32
         The two numbers of the combination rule; with the rule 'table' the first is the bits of the type.
+    leader : (capacity, 4) int32, optional
+        Of one rank of several: where each atom's leader was at the search, and the atom's home bits; see
+        ``ownership.cuh``. Owned atoms fill the first superclusters, ghosts the others.
+    counters : (16,) int64, optional
+        With it, those of `pair_list.cuh`, for the number of superclusters of owned atoms.
 
     Notes
     -----
@@ -57,3 +62,5 @@ class Slots:
     source: Any
     slot_of_gid: Any
     parameters: Any
+    leader: Any = None
+    counters: Any = None

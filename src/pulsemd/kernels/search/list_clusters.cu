@@ -3,11 +3,15 @@
 // whose box is near (each pair of superclusters belongs to one of the two); its warps then test the queued ones,
 // first box against box, then atom against atom, and collect j-clusters until there are enough for an entry.
 //
+// The owned atoms of a rank have one list, its ghosts a second one, whose pairs have a ghost: there a supercluster I of
+// any kind walks the columns of ghosts, and only the pairs that belong to this rank are listed (ownership.py).
+//
 // Macros: THREADS, CHUNK (groups of a full entry), EXACT (every half of a group gets a bitmask of the pairs within the
-// radius), ORTHORHOMBIC (true or false).
+// radius), ORTHORHOMBIC, NONLOCAL (the list of pairs with a ghost); the last three true or false.
 #include "vector.cuh"
 #include "columns.cuh"
 #include "pair_list.cuh"
+#include "ownership.cuh"
 
 constexpr int WARPS = THREADS / 32;
 constexpr int QUEUE = 40;                        // superclusters tested between two flushes
@@ -51,20 +55,17 @@ __device__ __forceinline__ bool is_mine(int mine, int other) {
   return mine == other || (mine < other) == (((mine ^ other) & 1) != 0);
 }
 
-__device__ __forceinline__ int modulo(long long value, int n) {
-  const int rest = int(value % n);
-  return rest < 0 ? rest + n : rest;
-}
-
 // Divisions of a periodic dimension that an interval reaches.
 struct Interval {
   int first, count;
 };
 
-__device__ __forceinline__ Interval divisions(uint32 middle, uint32 extent, uint32 reach, int n) {
-  const long long width = (long long)(extent) + reach;
-  const long long first = ((long long)(middle)-width) * n >> 32, last = ((long long)(middle) + width) * n >> 32;
-  return {modulo(first, n), int(min(last - first + 1, (long long)(n)))};
+__device__ __forceinline__ Interval divisions(uint32 middle, uint32 extent, uint32 reach, const Division& d, int n) {
+  const uint64 width = uint64(extent) + reach;
+  if (width >= 1u << 31) return {0, n};
+  const uint32 lower = middle - uint32(width), upper = middle + uint32(width);
+  const int first = division_of(lower, d), last = division_of(upper, d);
+  return {first, min(lower > upper ? last - first + n + 1 : last - first + 1, n)};
 }
 
 // One thread's walk over the superclusters of its columns.
@@ -152,18 +153,20 @@ __device__ void write_entry(Items& items, int super, int taken, const ListArrays
   __syncthreads();
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, NONLOCAL ? 3 : 4)
 list_clusters(const ColumnGrid* __restrict__ column_grid, const ListSettings* __restrict__ list_settings,
-              const float* __restrict__ scale_of_box, const int* __restrict__ bin_start,
-              const int* __restrict__ column_start, const int4* __restrict__ x, const int* __restrict__ gid,
+              const float* __restrict__ scale_of_box, const int* __restrict__ first_bin,
+              const int* __restrict__ first_column, const int4* __restrict__ x, const int* __restrict__ gid,
               const int* __restrict__ slot_of_gid, const int4* __restrict__ cluster_center,
               const float4* __restrict__ cluster_half, const int4* __restrict__ super_center,
               const float4* __restrict__ super_half, const uint4* __restrict__ super_extent,
               const long long* __restrict__ exclusion_offset, const int* __restrict__ exclusion_atoms, int4* entries,
               int4* groups, uint2* masks, uint32* outer, uint32* words, long long* counters,
-              const long long entry_capacity, const long long group_capacity, const long long word_capacity) {
+              const long long entry_capacity, const long long group_capacity, const long long word_capacity,
+              const int super_capacity, const long long* search_counters, const int4* __restrict__ leader) {
   __shared__ int4 i_x[64];
   __shared__ int i_gid[64];
+  __shared__ int4 i_leader[NONLOCAL ? 64 : 1];
   __shared__ int4 i_center[8];
   __shared__ float4 i_half[8];
   __shared__ uint32 filter[FILTER];
@@ -171,13 +174,17 @@ list_clusters(const ColumnGrid* __restrict__ column_grid, const ListSettings* __
   __shared__ int queue[QUEUE], queued, taken;
   __shared__ Items items;
   const int super = blockIdx.x, lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-  if (super >= counters[SUPERCLUSTERS]) return;
-  const ColumnGrid grid = *column_grid;
+  const int n_owned = int(search_counters[OWNED_SUPERCLUSTERS]);
+  if (super >= (NONLOCAL ? int(search_counters[SUPERCLUSTERS]) : n_owned)) return;
+  const ColumnGrid& grid = *column_grid;
+  // The columns to walk: those of ghosts follow those of owned atoms.
+  const int* const bin_start = first_bin + (NONLOCAL ? grid.n_bins : 0);
+  const int* const column_start = first_column + (NONLOCAL ? grid.columns0 * grid.columns1 : 0);
   const ListSettings settings = *list_settings;
   const LatticeScale scale = load_scale(scale_of_box);
-  const ListArrays list = {entries, groups, masks, outer, words, counters, entry_capacity, group_capacity, word_capacity, grid.n_superclusters};
+  const ListArrays list = {entries, groups, masks, outer, words, counters, entry_capacity, group_capacity, word_capacity, super_capacity};
   // Distances of boxes are right if all their points are nearest images of each other; always in a diagonal box.
-  const float widest = __uint_as_float(uint32(counters[SUPER_RADIUS]));
+  const float widest = __uint_as_float(uint32(search_counters[SUPER_RADIUS]));
   const bool boxes_are_right = ORTHORHOMBIC || settings.radius + 2.0f * widest <= settings.half_width;
   const float box_limit = boxes_are_right ? settings.radius2 * 1.00001f : __int_as_float(0x7f800000);
 
@@ -192,19 +199,21 @@ list_clusters(const ColumnGrid* __restrict__ column_grid, const ListSettings* __
     const int id = gid[64 * super + threadIdx.x];
     i_x[threadIdx.x] = x[64 * super + threadIdx.x];
     i_gid[threadIdx.x] = id;
+    if (NONLOCAL) i_leader[threadIdx.x] = leader[64 * super + threadIdx.x];
     if (id >= 0)
       for (long long k = exclusion_offset[id]; k < exclusion_offset[id + 1]; k++) {
-        const int cluster = slot_of_gid[exclusion_atoms[k]] / 8;
+        const int cluster = slot_of_gid[exclusion_atoms[k]] >> 3;  // -1 for an atom that is not here
         atomicOr(filter + (cluster >> 5 & (FILTER - 1)), 1u << (cluster & 31));
       }
   }
   const int4 center = super_center[super];
   const float4 half = super_half[super];
   const uint4 extent = super_extent[super];
+  [[maybe_unused]] const uint32 home = extent.w;
   const int4 extents = make_int4(extent.x, extent.y, extent.z, 0);
-  const Interval i0 = divisions(height(component(center, grid.axis0)), component(extents, grid.axis0), settings.reach0, grid.columns0);
-  const Interval i1 = divisions(height(component(center, grid.axis1)), component(extents, grid.axis1), settings.reach1, grid.columns1);
-  const Interval slabs = divisions(height(component(center, grid.axis2)), component(extents, grid.axis2), settings.reach2, grid.slabs);
+  const Interval i0 = divisions(height(center, grid.axis0, grid), component(extents, grid.axis0), settings.reach0, grid.division[0], grid.columns0);
+  const Interval i1 = divisions(height(center, grid.axis1, grid), component(extents, grid.axis1), settings.reach1, grid.division[1], grid.columns1);
+  const Interval slabs = divisions(height(center, grid.axis2, grid), component(extents, grid.axis2), settings.reach2, grid.division[2], grid.slabs);
   const int n_columns = i0.count * i1.count;
   Walk walk = {int(threadIdx.x), 0, 0, 0, 0};
   if (walk.column < n_columns) enter_column(walk, i0, i1, slabs, grid, bin_start, column_start);
@@ -227,8 +236,9 @@ list_clusters(const ColumnGrid* __restrict__ column_grid, const ListSettings* __
         continue;
       }
       const int other = walk.next;
-      if (is_mine(super, other) &&
-          box_distance2(center, half, super_center[other], super_half[other], scale) <= box_limit) {
+      bool wanted = is_mine(super, other);
+      if (NONLOCAL) wanted = (super < n_owned || wanted) && (home | super_extent[other].w) == HOME;
+      if (wanted && box_distance2(center, half, super_center[other], super_half[other], scale) <= box_limit) {
         const int place = atomicAdd(&queued, 1);
         if (place >= QUEUE) break;  // no room: this one again after the next flush
         queue[place] = other;
@@ -258,6 +268,8 @@ list_clusters(const ColumnGrid* __restrict__ column_grid, const ListSettings* __
         if (candidates == 0) continue;
         const int j_cluster = 8 * other + k, n_real = cluster_center[j_cluster].w;
         const int4 j_x[2] = {x[8 * j_cluster + tj], x[8 * j_cluster + 4 + tj]};
+        int4 j_leader[2];
+        if (NONLOCAL) j_leader[0] = leader[8 * j_cluster + tj], j_leader[1] = leader[8 * j_cluster + 4 + tj];
         uint32 out[2] = {0, 0};
         if (filter[j_cluster >> 5 & (FILTER - 1)] >> (j_cluster & 31) & 1) {
           excluded[warp][lane] = excluded[warp][lane + 32] = 0;
@@ -267,7 +279,7 @@ list_clusters(const ColumnGrid* __restrict__ column_grid, const ListSettings* __
             if (id < 0) continue;
             for (long long p = exclusion_offset[id]; p < exclusion_offset[id + 1]; p++) {
               const int slot = slot_of_gid[exclusion_atoms[p]];
-              if (slot / 8 == j_cluster) atomicOr(&excluded[warp][8 * (slot & 7) + (i & 7)], 1u << (i >> 3));
+              if (slot >> 3 == j_cluster) atomicOr(&excluded[warp][8 * (slot & 7) + (i & 7)], 1u << (i >> 3));
             }
           }
           __syncwarp();
@@ -287,7 +299,11 @@ list_clusters(const ColumnGrid* __restrict__ column_grid, const ListSettings* __
             const int j = 4 * h + tj;
             const bool once = !same || ti < j;  // of a cluster with itself each pair once
             if (!once) listed[h] &= ~(1u << c);
-            const bool inside = r2 <= settings.radius2 && once && i_real && j < n_real;
+            bool inside = r2 <= settings.radius2 && once && i_real && j < n_real;
+            if (NONLOCAL && !pair_is_ours(i_leader[8 * c + ti], j_leader[h])) {
+              listed[h] &= ~(1u << c);
+              inside = false;
+            }
             const bool masked = out[h] >> c & 1, acts = inside && !masked;
             n_excluded += inside && masked;
             n_pairs += acts;

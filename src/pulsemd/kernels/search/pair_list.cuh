@@ -12,9 +12,15 @@ enum Counter {
   EXCLUDED,                 // excluded pairs within the list radius
   OCCUPIED_BINS,            // bins that hold atoms
   SUPER_RADIUS,             // bits of the largest float32 distance of an atom from its supercluster's centre, nm
-  ENTRIES = 8,              // entries of each class, smallest first
+  OWNED_SUPERCLUSTERS,      // those of owned atoms, which come first
+  ENTRIES,                  // entries of each class, smallest first
   N_COUNTERS = ENTRIES + SIZES
 };
+
+// End of the slots of owned atoms of one rank of several, of which `counters` are; all `n` slots of an only rank.
+__device__ __forceinline__ int end_of_owned(const long long* counters, int n) {
+  return counters ? 64 * int(counters[OWNED_SUPERCLUSTERS]) : n;
+}
 
 // Entries are run largest first, so that little is left to do when the last blocks end. The largest class begins at 0;
 // each of the others, of which a supercluster has one at most, has room for every supercluster.

@@ -8,7 +8,8 @@ constexpr int EACH = 8;  // bins of a thread per turn
 extern "C" __global__ void __launch_bounds__(1024)
 scan_bins(const ColumnGrid* __restrict__ grid, const int* __restrict__ bin_count, int* bin_start,
           int* __restrict__ column_start, long long* __restrict__ counters) {
-  const int n_bins = grid->n_bins, n_columns = grid->columns0 * grid->columns1, slabs = grid->slabs;
+  const int n_sets = grid->n_sets, own_columns = grid->columns0 * grid->columns1, slabs = grid->slabs;
+  const int n_bins = n_sets * grid->n_bins, n_columns = n_sets * own_columns;
   int offset = 0, total, occupied = 0;
   for (int first = 0; first < n_bins; first += 1024 * EACH) {
     const int start = first + threadIdx.x * EACH;
@@ -37,12 +38,14 @@ scan_bins(const ColumnGrid* __restrict__ grid, const int* __restrict__ bin_count
     if (column < n_columns) superclusters = (bin_start[(column + 1) * slabs] - bin_start[column * slabs] + 63) / 64;
     const int before = offset + block_exclusive_sum(superclusters, &total);
     if (column < n_columns) column_start[column] = before;
+    if (column == own_columns) counters[OWNED_SUPERCLUSTERS] = before;
     offset += total;
   }
   block_exclusive_sum(occupied, &total);
   if (threadIdx.x == 0) {
     column_start[n_columns] = offset;
     counters[SUPERCLUSTERS] = offset;
+    if (n_columns == own_columns) counters[OWNED_SUPERCLUSTERS] = offset;
     counters[OCCUPIED_BINS] = total;
   }
 }

@@ -11,11 +11,11 @@ extern "C" __global__ void sort_columns(const int4* __restrict__ row_x, const in
   if (place >= n_atoms) return;
   const int row = binned_row[place], bin = row_bin[row].x, axis = grid->axis2, slabs = grid->slabs;
   const int first = bin_start[bin], last = bin_start[bin + 1], id = row_gid[row];
-  const uint32 above = height(component(row_x[row], axis));
+  const uint32 above = height(row_x[row], axis, *grid);
   int rank = 0;
   for (int other = first; other < last; other++) {
     const int neighbor = binned_row[other];
-    const uint32 h = height(component(row_x[neighbor], axis));
+    const uint32 h = height(row_x[neighbor], axis, *grid);
     rank += h < above || (h == above && row_gid[neighbor] < id);
   }
   const int column = bin / slabs;

@@ -17,7 +17,9 @@ MAX_GROUP_ATOMS = 8
 """Largest constrained group; the constraints of bonds to hydrogens make groups of at most five."""
 
 _PACKAGE = "pulsemd.kernels.update"
-_HEADERS = tuple(f"pulsemd.kernels.{name}" for name in ("bonded", "constraints", "nonbonded", "update"))
+_HEADERS = tuple(
+    f"pulsemd.kernels.{name}" for name in ("bonded", "constraints", "nonbonded", "search", "update")
+)
 
 
 def leapfrog_program(fixed: bool, energies: bool) -> CudaProgram:
@@ -41,7 +43,7 @@ def kinetic_program(fixed: bool) -> CudaProgram:
 
 def slots_program() -> CudaProgram:
     """Velocities, masses and lists in a new order of slots."""
-    return CudaProgram(_PACKAGE, "slots.cu")
+    return CudaProgram(_PACKAGE, "slots.cu", headers=_HEADERS)
 
 
 def programs() -> list[CudaProgram]:

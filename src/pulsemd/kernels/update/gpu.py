@@ -191,6 +191,7 @@ class GpuUpdate:
         self.velocities = device.to_device(padded)
         self._slots: Slots | None = None
         self._forces: Any = None
+        self._share: Any = None
         self._bound: dict[tuple[Any, ...], Callable[[], None]] = {}
 
     def _upload_groups(self, groups: ConstrainedGroups) -> tuple[Any, ...]:
@@ -206,7 +207,7 @@ class GpuUpdate:
 
     # ---- at a search --------------------------------------------------------------------------------------------
 
-    def settle_in(self, slots: Slots, forces: Any) -> None:
+    def settle_in(self, slots: Slots, forces: Any, velocities: Any = None) -> None:
         """Follow the atoms into their new slots.
 
         Parameters
@@ -216,34 +217,33 @@ class GpuUpdate:
         forces : (capacity, 4) float32 or int64, device
             What `move` reads from now on, and with a `water_field` writes. Nothing is allocated if slots and
             forces are those of the last call.
+        velocities : (rows, 4) float32, device, optional
+            Of the rows that ``slots.source`` refers to, where they are not those of `velocities`.
         """
-        if slots is self._slots and forces is self._forces:
-            self._old.data.copy_from_device_async(
-                self.velocities.data, self.velocities.nbytes, self.device.stream
-            )
-        else:
-            self._make_room(slots, forces)
+        rows = self.velocities if velocities is None else velocities
+        if slots is not self._slots or forces is not self._forces or len(rows) > len(self._old):
+            self._make_room(slots, forces, len(rows))
+        self._old.data.copy_from_device_async(rows.data, rows.nbytes, self.device.stream)
         self._reorder()
         self.device.clear(self._counts)
         self._list_groups()
 
-    def _make_room(self, slots: Slots, forces: Any) -> None:
-        """Arrays for another capacity, and the launches that use them; the velocities go to `_old`."""
+    def _make_room(self, slots: Slots, forces: Any, n_rows: int) -> None:
+        """Arrays for another capacity, and the launches that use them."""
         device, self._capacity = self.device, slots.capacity
         self._slots, self._forces = slots, forces
-        self._old = device.empty((max(slots.capacity, len(self.velocities)), 4), np.float32)
-        self._old.data.copy_from_device_async(self.velocities.data, self.velocities.nbytes, device.stream)
+        self._old = device.empty((max(slots.capacity, n_rows), 4), np.float32)
         self.velocities = device.empty((slots.capacity, 4), np.float32)
         self._mass = device.empty(slots.capacity, np.float64)
         self._bound.clear()
         n, blocks = np.int32(slots.capacity), -(-slots.capacity // _SLOT_THREADS)
         self._reorder = device.kernel(slots_program(), "reorder").bind(
             blocks, _SLOT_THREADS, slots.gid, slots.source, n, self._old, self._mass_of, self.velocities,
-            self._mass,
+            self._mass, slots.counters,
         )  # fmt: skip
         self._list_groups = device.kernel(slots_program(), "list_groups").bind(
             blocks, _SLOT_THREADS, slots.gid, n, self._role, self._water_atoms, slots.slot_of_gid,
-            self._waters, self._free, self._counts,
+            self._waters, self._free, self._counts, slots.counters,
         )  # fmt: skip
 
     def set_first_step(self, step: int) -> None:
@@ -270,6 +270,19 @@ class GpuUpdate:
     def sum_kinetic_after(self) -> None:
         """Kinetic energy after the move."""
         self._launch(self._bind_kinetic, 0, True, False, False)
+
+    def share_kinetic(self, share: Any) -> None:
+        """Of one rank of several: leave the sums in ``share``, (4,) int64 or float64 on the device, from now on."""
+        self._share = share
+        self._bound.clear()
+
+    def couple(self, totals: Any, offset: int, after: bool, thermostat: bool, remove_com: bool) -> None:
+        """Use the sums over all ranks, (4,) on the device, always the same array, as `sum_kinetic` or
+        `sum_kinetic_after` uses its own."""
+        key = ("couple", offset, after, thermostat, remove_com)
+        if key not in self._bound:
+            self._bound[key] = self._bind_couple(totals, offset, after, thermostat, remove_com)
+        self._bound[key]()
 
     def move(self, offset: int, coupled: bool, virial: Any = None) -> None:
         """Kick, drift and constrain all atoms.
@@ -303,17 +316,27 @@ class GpuUpdate:
         flags = [np.int32(flag) for flag in (offset, after, thermostat, remove_com)]
         return kernel.bind(
             blocks, SUM_THREADS, self.velocities, self._mass, np.int32(self._capacity), self._partial,
-            self._control, self._thermostat, *flags,
+            self._control, self._thermostat, *flags, self._share,
         )  # fmt: skip
+
+    def _bind_couple(
+        self, totals: Any, offset: int, after: bool, thermostat: bool, remove_com: bool
+    ) -> Callable[[], None]:
+        kernel = self.device.kernel(kinetic_program(self.fixed), "couple_ranks")
+        flags = [np.int32(flag) for flag in (offset, after, thermostat, remove_com)]
+        return kernel.bind(1, 1, totals, self._control, self._thermostat, *flags)
 
     def _bind_move(self, offset: int, coupled: bool, energies: bool) -> Callable[[], None]:
         kernel = self.device.kernel(leapfrog_program(self.fixed, energies), "leapfrog")
-        blocks = -(-(self.n_waters + self.n_free) // MOVE_THREADS)
+        waters, free, counts = self.n_waters, self.n_free, None
+        if self._slots.counters is not None:  # one rank of several: the numbers change at searches
+            waters, free, counts = min(waters, self._capacity // 3), min(free, self._capacity), self._counts
+        blocks = -(-(waters + free) // MOVE_THREADS)
         return kernel.bind(
             blocks, MOVE_THREADS, self._slots.x, self.velocities, self._forces, self._waters,
-            np.int32(self.n_waters), self._geometry, self._free, np.int32(self.n_free), self._mass,
+            np.int32(waters), self._geometry, self._free, np.int32(free), self._mass,
             self._slots.gid, self._step, self._control, np.int32(offset), np.int32(coupled), self._virial,
-            self._field,
+            self._field, counts,
         )  # fmt: skip
 
     def _bind_groups(self, offset: int, coupled: bool, energies: bool) -> Callable[[], None]:
@@ -323,4 +346,5 @@ class GpuUpdate:
             -(-self.n_groups // GROUP_THREADS), GROUP_THREADS, self._slots.x, self.velocities, self._forces,
             first, np.int32(self.n_groups), *others, self._slots.slot_of_gid, self._mass, self._slots.gid,
             self._step, self._control, np.int32(offset), np.int32(coupled), self._virial,
+            np.int32(self._capacity), self._slots.counters,
         )  # fmt: skip

@@ -76,11 +76,23 @@ __device__ void couple(Control* control, const Thermostat& t, double kinetic, co
     control->before = kinetic * scale * scale;
 }
 
+// What the sums of all atoms do. after : 1: sum into control->after only; 0: before the move, then couple as asked.
+__device__ void use_sums(const KineticSums& sums, Control* control, const Thermostat& thermostat, int offset, int after,
+                         int use_thermostat, int remove_com) {
+    const double e_unit = FIXED ? 1.0 / ENERGY_SCALE : 1.0, p_unit = FIXED ? 1.0 / MOMENTUM_SCALE : 1.0;
+    if (after) {
+        control->after = sums.energy * e_unit;
+        return;
+    }
+    const double momentum[3] = {sums.x * p_unit, sums.y * p_unit, sums.z * p_unit};
+    couple(control, thermostat, sums.energy * e_unit, momentum, offset, use_thermostat, remove_com);
+}
+
 // v : (n, 4) float, nm/ps; mass : (n,) double, amu, 0 in empty rows; partial : (gridDim.x,) scratch.
-// after : 1: sum into control->after only; 0: before the move, then couple as asked.
+// share : null, or: where the sums of one rank of several go, which `couple_ranks` uses once all are added up
 extern "C" __global__ void __launch_bounds__(THREADS)
     kinetic(const float4* __restrict__ v, const double* __restrict__ mass, int n, KineticSums* partial,
-            Control* control, const Thermostat* thermostat, int offset, int after, int use_thermostat, int remove_com) {
+            Control* control, const Thermostat* thermostat, int offset, int after, int use_thermostat, int remove_com, KineticSums* share) {
     __shared__ bool last;
     KineticSums mine = {0, 0, 0, 0};
     for (int row = blockIdx.x * THREADS + threadIdx.x; row < n; row += gridDim.x * THREADS) {
@@ -100,11 +112,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     for (int block = threadIdx.x; block < gridDim.x; block += THREADS) mine += partial[block];
     mine = block_sum(mine);
     if (threadIdx.x != 0) return;
-    const double e_unit = FIXED ? 1.0 / ENERGY_SCALE : 1.0, p_unit = FIXED ? 1.0 / MOMENTUM_SCALE : 1.0;
-    if (after) {
-        control->after = mine.energy * e_unit;
-        return;
-    }
-    const double momentum[3] = {mine.x * p_unit, mine.y * p_unit, mine.z * p_unit};
-    couple(control, *thermostat, mine.energy * e_unit, momentum, offset, use_thermostat, remove_com);
+    if (share)
+        *share = mine;
+    else
+        use_sums(mine, control, *thermostat, offset, after, use_thermostat, remove_com);
+}
+
+// The same from sums over all ranks.
+extern "C" __global__ void couple_ranks(const KineticSums* sums, Control* control, const Thermostat* thermostat,
+                                        int offset, int after, int use_thermostat, int remove_com) {
+    use_sums(*sums, control, *thermostat, offset, after, use_thermostat, remove_com);
 }

@@ -64,15 +64,18 @@ __device__ __forceinline__ void move_free(const State& s, int row, double mass) 
 // free_rows : (n_free,) int32; mass : (n,) double, amu, 0 = frozen
 // coupled : 1: apply the factor and the velocity that kinetic.cu left in `control`
 // virial : (9,) added to with ENERGIES: sum of r (x) f of the constraint forces
+// counts : null, or: what n_waters and n_free are in truth, which are then the most they can be
 // field : null, or: write the forces of the excluded pairs of each water at its new positions into f
 extern "C" __global__ void __launch_bounds__(THREADS)
     leapfrog(int4* x, float4* v, Force* f, const int4* __restrict__ waters, int n_waters,
              const WaterGeometry* __restrict__ geometry, const int* __restrict__ free_rows, int n_free,
              const double* __restrict__ mass, const int* __restrict__ gid, const Step* __restrict__ step,
-             Control* control, int offset, int coupled, Sum* virial, const ReactionField* __restrict__ field) {
+             Control* control, int offset, int coupled, Sum* virial, const ReactionField* __restrict__ field,
+             const int* __restrict__ counts) {
     const int t = blockIdx.x * THREADS + threadIdx.x;
     const State s = state_of(x, v, f, gid, step, control, offset, coupled);
     Sums sums;
+    if (counts) n_waters = counts[0], n_free = counts[1];
     if (t < n_waters) {
         const int4 rows = waters[t];
         move_water(s, rows, geometry[rows.w], field, f, sums);

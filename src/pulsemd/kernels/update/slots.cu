@@ -1,12 +1,14 @@
 // What the update keeps per slot, after a search has put the atoms into another order.
 
 #include "vector.cuh"
+#include "pair_list.cuh"
 
-// Velocities and masses into the new order; empty slots get zeros.
+// Velocities and masses into the new order; empty slots and ghosts get zeros.
 // gid, source : (n,) int32, see gpu_layout.py; mass_of : (n_atoms,) double, amu
+// counters : of the search of one rank of several, else null
 extern "C" __global__ void reorder(const int* __restrict__ gid, const int* __restrict__ source, int n,
                                    const float4* __restrict__ v_old, const double* __restrict__ mass_of, float4* v,
-                                   double* mass) {
+                                   double* mass, const long long* __restrict__ counters) {
     const int slot = blockIdx.x * blockDim.x + threadIdx.x;
     if (slot >= n) return;
     const int g = gid[slot];
@@ -29,9 +31,10 @@ __device__ __forceinline__ int next_place(bool wanted, int* count) {
 // water_atoms : (m, 4) int32, global ids of O, H, H and the kind; counts : (2,) int32, cleared before
 extern "C" __global__ void list_groups(const int* __restrict__ gid, int n, const int* __restrict__ role,
                                        const int4* __restrict__ water_atoms, const int* __restrict__ slot_of,
-                                       int4* waters, int* free_slots, int* counts) {
+                                       int4* waters, int* free_slots, int* counts,
+                                       const long long* __restrict__ counters) {
     const int slot = blockIdx.x * blockDim.x + threadIdx.x;
-    const int g = slot < n ? gid[slot] : -1;
+    const int g = slot < end_of_owned(counters, n) ? gid[slot] : -1;
     const int kind = g >= 0 ? role[g] : -2;
     const int water = next_place(kind >= 0, counts);
     if (kind >= 0) {

@@ -1,0 +1,128 @@
+"""A pair list on the device and its counters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pulsemd.device.cuda import CudaDevice
+
+SIZES = 8
+"""Classes of entries, as in `pair_list.cuh`."""
+
+N_COUNTERS = 8 + SIZES
+_ENTRIES = 8
+"""First counter of the numbers of entries; those before are named by `ListCounts` in their order."""
+
+_GROWTH = 1.15
+
+
+@dataclass(frozen=True)
+class ListCounts:
+    """Counters of a search, on the host.
+
+    Parameters
+    ----------
+    superclusters, groups, words : int
+    pairs, excluded : int
+        Pairs within the list radius that interact, and that are excluded; the same numbers as on the CPU.
+    occupied_bins : int
+    super_radius : float, nm
+        Largest distance of an atom from the centre of its supercluster.
+    owned_superclusters : int
+        Superclusters of owned atoms, the first ones.
+    entries_by_size : tuple of int
+        Entries of each class, smallest first.
+    """
+
+    superclusters: int
+    groups: int
+    words: int
+    pairs: int
+    excluded: int
+    occupied_bins: int
+    super_radius: float
+    owned_superclusters: int
+    entries_by_size: tuple[int, ...]
+
+    @classmethod
+    def read(cls, values: np.ndarray) -> ListCounts:
+        """From the counters of `pair_list.cuh`."""
+        radius = float(values[6:7].astype(np.uint32).view(np.float32)[0])
+        first = [int(value) for value in values[:_ENTRIES]]
+        return cls(*first[:6], radius, first[7], tuple(int(value) for value in values[_ENTRIES:]))
+
+    @property
+    def entries(self) -> int:
+        """Blocks of work of the pair kernel."""
+        return sum(self.entries_by_size)
+
+
+@dataclass
+class ClusterList:
+    """A pair list on the device.
+
+    Parameters
+    ----------
+    entries : (capacity, 4) int32
+        Supercluster, first group, end of the groups; see `first_of_class` of `pair_list.cuh` for the order.
+    groups : (capacity, 4) int32
+        Four j-clusters.
+    masks : (2 * capacity, 2) uint32
+        For each half (slots 0-3, 4-7 of the j-clusters) of each group: bit 8 * k + c if i-cluster c acts on
+        j-cluster k, and the number of the word of each lane.
+    outer : (2 * capacity,) uint32
+        The masks as the search left them; `masks` may have been pruned since.
+    words : (capacity, 32) uint32
+        Bit 8 * k + c of lane 8 * j + i: the pair acts. Number 0 has all bits set.
+    counters : (16,) int64
+    room : (int, int, int)
+        Entries of the largest class, groups and words that there is room for.
+    entry_room : (int, int)
+        Entries of the largest class, and of each of the others, that there is room for.
+    """
+
+    entries: Any
+    groups: Any
+    masks: Any
+    outer: Any
+    words: Any
+    counters: Any
+    room: tuple[int, int, int]
+    entry_room: tuple[int, int]
+
+    @classmethod
+    def make(
+        cls, device: CudaDevice, counters: Any, room: tuple[int, int, int], max_super: int
+    ) -> ClusterList:
+        """An empty list; ``max_super`` superclusters are possible."""
+        entries, groups, words = room
+        made = cls(
+            device.empty((entries + (SIZES - 1) * max_super, 4), np.int32),
+            device.empty((groups, 4), np.int32),
+            device.empty((2 * groups, 2), np.uint32),
+            device.empty(2 * groups, np.uint32),
+            device.empty((words, 32), np.uint32),
+            counters,
+            room,
+            (entries, max_super),
+        )
+        device.fill_ones(made.words[0])
+        return made
+
+    def grown_room(self, counts: ListCounts, chunk: int) -> tuple[int, int, int] | None:
+        """What a list needs that overflowed; None if everything had room."""
+        need = (counts.entries_by_size[-1], counts.groups, counts.words + 1)
+        if all(n <= room for n, room in zip(need, self.room, strict=True)):
+            return None
+        entries, groups, words = (
+            int(_GROWTH * n) + 64 if n > room else room for n, room in zip(need, self.room, strict=True)
+        )
+        return max(entries, entries_for(groups, chunk, self.entry_room[1])), groups, words
+
+
+def entries_for(groups: int, chunk: int, max_super: int) -> int:
+    """Entries of the largest class that any list of so many groups can have."""
+    return groups // chunk + max_super + 1
