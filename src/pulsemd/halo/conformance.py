@@ -7,6 +7,7 @@ loses, repeats, mixes up or delays rows, or overwrites them too early, fails wit
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,12 +18,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pulsemd.base.errors import TransportError
+from pulsemd.base.errors import ConfigError, PulseMDError, TransportError
 from pulsemd.halo.cartesian import cartesian_plan
-from pulsemd.halo.launch import launch
+from pulsemd.halo.launch import launch, launch_gpus
 from pulsemd.halo.plan import HaloPlan, Kind
 from pulsemd.halo.rows import plan_from_ids
-from pulsemd.halo.transport import FIELD_TYPES, TRANSPORTS, Channel, Transport
+from pulsemd.halo.transport import FIELD_TYPES, Channel, Transport
 
 RANKS: Final = (1, 2, 3, 4, 5, 7, 8)
 WIDTHS: Final = (1, 3, 7)
@@ -330,13 +331,32 @@ def check_control(transport: Transport) -> None:
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(prog="python -m pulsemd.halo.conformance", description=__doc__)
-    parser.add_argument("--transport", choices=list(TRANSPORTS), default="shmem")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--transport", default="", help="rung; shmem, on GPUs the best one")
     parser.add_argument("--ranks", type=int, nargs="+", default=list(RANKS))
+    parser.add_argument("--processes", type=int, default=2, help="GPU processes that share the ranks (2)")
     parser.add_argument("--thorough", action="store_true", help="all grids with all dtypes and widths")
     arguments = parser.parse_args()
     for n_ranks in arguments.ranks:
-        count = run_conformance(partial(launch, transport=arguments.transport), [n_ranks], arguments.thorough)
-        print(f"{arguments.transport}: {count} cases passed on {n_ranks} ranks", flush=True)
+        if arguments.device == "cuda":
+            name = arguments.transport or "auto"
+            world: World = partial(_on_gpus, name, arguments.processes)
+        else:
+            name = arguments.transport or "shmem"
+            world = partial(launch, transport=name)
+        try:
+            count = run_conformance(world, [n_ranks], arguments.thorough)
+        except PulseMDError as error:
+            print(f"error: {error}", file=sys.stderr)
+            sys.exit(error.exit_code)
+        print(f"{name}: {count} cases passed on {n_ranks} ranks", flush=True)
+
+
+def _on_gpus(name: str, n_processes: int, n_ranks: int, target: str, payload: Any) -> Any:
+    if n_ranks % n_processes:
+        raise ConfigError(f"--ranks {n_ranks}: not a multiple of --processes {n_processes}")
+    suite = "pulsemd.halo.rungs.conformance:conform_on_gpu"
+    return launch_gpus(n_processes, suite, payload, name, ranks_per_gpu=n_ranks // n_processes)
 
 
 if __name__ == "__main__":

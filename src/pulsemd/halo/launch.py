@@ -21,7 +21,7 @@ from pulsemd.base.errors import ConfigError, PeerError
 from pulsemd.halo.agreement import received
 from pulsemd.halo.control import Control
 from pulsemd.halo.heap import SharedHeap
-from pulsemd.halo.mpirun import mpirun_command
+from pulsemd.halo.mpirun import find_mpi_problem, mpirun_command
 from pulsemd.halo.transport import TRANSPORTS, faults_text, wait_limit
 
 _POLL: Final = 0.01
@@ -79,15 +79,80 @@ def launch(
         import_module(
             TRANSPORTS[transport]
         )  # compiles what is not in the cache once, before the ranks load it
+    ticket = {
+        "target": target,
+        "payload": payload,
+        "transport": transport,
+        "timeout": limit,
+        "faults": text,
+    }
+    return _run_job(n_ranks, limit, ticket, mpi=transport == "mpi")
+
+
+def launch_gpus(
+    n_processes: int,
+    target: str,
+    payload: Any = None,
+    transport: str | None = "auto",
+    ranks_per_gpu: int = 1,
+    timeout: float | None = None,
+    faults: str | None = None,
+) -> Any:
+    """Run a function on ``n_processes`` new processes that drive one GPU each and hold ``ranks_per_gpu`` plan-ranks.
+
+    Parameters
+    ----------
+    n_processes : int
+    target : str
+        ``module:function``; called as ``function(transport, payload)`` in each process, with a `GpuTransport`.
+    payload : object
+    transport : str or None
+        'auto' or one of `pulsemd.halo.rungs.ladder.GPU_RUNGS`. None: the function gets the `GpuWorld`, in which it can
+        open one rung after the other; the processes are started by mpirun where there is one.
+    ranks_per_gpu : int
+    timeout, faults : optional
+        As in `launch`.
+
+    Returns
+    -------
+    object
+        What the function returned in process 0.
+
+    Raises
+    ------
+    TransportError
+        If there are too few GPUs, or the transport cannot be used.
+    PeerError, Exception, KeyboardInterrupt, SystemExit
+        As in `launch`.
+    """
+    from pulsemd.halo.rungs.ladder import GPU_RUNGS
+
+    if n_processes < 1 or ranks_per_gpu < 1 or target.count(":") != 1:
+        raise ConfigError(
+            f"launch: {n_processes} processes of {target!r} with {ranks_per_gpu} ranks each; needs 1 or more of both, "
+            "and 'module:function'"
+        )
+    if transport not in (None, "auto", *GPU_RUNGS):
+        raise ConfigError(
+            f"transport: {transport!r} does not exist on GPUs; use one of {', '.join(GPU_RUNGS)}"
+        )
+    mpi = transport == "mpi" or (transport is None and n_processes > 1 and find_mpi_problem() is None)
+    import_module(TRANSPORTS["shmem"])
+    limit = wait_limit(timeout)
+    ticket = {
+        "target": target,
+        "payload": payload,
+        "transport": transport,
+        "timeout": limit,
+        "faults": faults_text(faults),
+        "ranks_per_gpu": ranks_per_gpu,
+    }
+    return _run_job(n_processes, limit, ticket, mpi=mpi)
+
+
+def _run_job(n_processes: int, timeout: float, ticket: dict[str, Any], mpi: bool) -> Any:
     with ExitStack() as stack:
-        job = _Job(stack, n_ranks, limit)
-        ticket = {
-            "target": target,
-            "payload": payload,
-            "transport": transport,
-            "timeout": limit,
-            "faults": text,
-        }
+        job = _Job(stack, n_processes, ticket.get("ranks_per_gpu", 1), timeout, mpi)
         with _passed_on(job):
             job.start(ticket)
             job.supervise()
@@ -106,35 +171,38 @@ class _Job:
     """Processes of one launch and what is known of them."""
 
     stack: ExitStack
-    n_ranks: int
+    n_processes: int
+    per_process: int
     timeout: float
+    mpi: bool
     running: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
     outcomes: dict[int, Any] = field(default_factory=dict)
     signalled: int = 0
     deadline: float = float("inf")
     death: str = ""
-    mpi: bool = False
 
     def start(self, ticket: dict[str, Any]) -> None:
         """Start the processes. They find ticket, control block and a place for their outcome among our descriptors."""
-        self._handles = [self._memory() for _ in range(self.n_ranks)]
-        heap = SharedHeap()
-        control, memory = heap.create(Control.n_bytes(self.n_ranks))
+        self._handles = [self._memory() for _ in range(self.n_processes)]
+        heap, n_ranks = SharedHeap(), self.n_processes * self.per_process
+        control, memory = heap.create(Control.n_bytes(n_ranks))
         self.stack.callback(os.close, control)
-        self._control = Control(memory, self.n_ranks)
+        self._control = Control(memory, n_ranks)
         ticket_handle = self._memory()
-        os.pwrite(ticket_handle, pickle.dumps({**ticket, "outcomes": self._handles}, 5), 0)
+        os.pwrite(ticket_handle, pickle.dumps({**ticket, "outcomes": self._handles, "mpi": self.mpi}, 5), 0)
         command = [sys.executable, "-m", "pulsemd.halo.worker", str(os.getpid()), str(ticket_handle)]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(Path(p).resolve()) for p in sys.path)}
         self.stack.callback(self._kill)
-        self.mpi = ticket["transport"] == "mpi"
+        join = f"{os.getpid()}:{control}:{n_ranks}"
         if self.mpi:
-            mpirun, extra = mpirun_command(self.n_ranks)
+            mpirun, extra = mpirun_command(self.n_processes)
+            if "ranks_per_gpu" in ticket:
+                extra["PULSEMD_SHMEM"] = f"{join}:-1"
             self._start(0, [*mpirun, *command], environment | extra)
         else:
-            for rank in range(self.n_ranks):
-                join = {"PULSEMD_SHMEM": f"{os.getpid()}:{control}:{self.n_ranks}:{rank}"}
-                self._start(rank, [*command, str(rank)], environment | join)
+            for process in range(self.n_processes):
+                place = {"PULSEMD_SHMEM": f"{join}:{process * self.per_process}"}
+                self._start(process, [*command, str(process)], environment | place)
 
     def _memory(self) -> int:
         handle = os.memfd_create("pulsemd-launch", os.MFD_CLOEXEC)
@@ -175,11 +243,15 @@ class _Job:
 
     def _note_failure(self, rank: int, pid: int, code: int) -> None:
         ending = f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-        cause = f"{'mpirun' if self.mpi else f'rank {rank}'} (process {pid}) {ending}"
+        cause = f"{self._name(rank)} (process {pid}) {ending}"
         if os.fstat(self._handles[rank]).st_size == 0 and not self.death:
             self.death = cause
-        self._control.stop(self.n_ranks, cause)
+        self._control.stop(self.n_processes * self.per_process, cause)
         self.deadline = min(self.deadline, time.monotonic() + max(self.timeout, _GRACE))
+
+    def _name(self, process: int) -> str:
+        first, last = process * self.per_process, (process + 1) * self.per_process - 1
+        return "mpirun" if self.mpi else f"rank {first}" if first == last else f"ranks {first} to {last}"
 
     def _kill(self) -> None:
         for process in self.running.values():
@@ -193,12 +265,13 @@ class _Job:
             return self.outcomes[0][1]
         if self.signalled:
             raise KeyboardInterrupt if self.signalled == signal.SIGINT else SystemExit(128 + self.signalled)
-        origin = self._control.origin()
+        rank = self._control.origin()
+        origin = None if rank is None else rank // self.per_process
         if self.death and origin not in errors:
             raise PeerError(self.death)
         first = origin if origin in errors else _first(errors)
         blob, trace = errors[first]
-        error = received(blob, first)
+        error = received(blob, first * self.per_process)
         error.add_note(trace)
         raise error
 

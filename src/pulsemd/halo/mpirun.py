@@ -28,6 +28,15 @@ _DIE_WITH_PARENT = (
 )
 
 
+def find_mpi_problem() -> str | None:
+    """Why MPI ranks cannot be started here; None if they can, as far as files tell."""
+    try:
+        mpirun_command(1)
+    except TransportError as error:
+        return str(error)
+    return None
+
+
 def mpirun_command(n_ranks: int) -> tuple[list[str], dict[str, str]]:
     """Command that starts what follows it on ``n_ranks`` ranks, and the environment it needs.
 

@@ -29,13 +29,16 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGTERM, _terminate)
     with open(f"/proc/{process}/fd/{ticket_handle}", "rb") as file:
         ticket = pickle.load(file)
-    code, outcome = _run(ticket, rank)
+    on_gpus = "ranks_per_gpu" in ticket
+    code, outcome = (_run_on_gpu if on_gpus else _run)(ticket, rank)
     with open(f"/proc/{process}/fd/{ticket['outcomes'][rank]}", "wb") as file:
         pickle.dump(outcome, file, 5)
-    if code != 0 and ticket["transport"] == "mpi":
+    if code != 0 and ticket["mpi"]:
         from pulsemd.halo.transports.mpi import end_world
 
         end_world(code)
+    if code != 0 and on_gpus:
+        _leave(code)
     return code
 
 
@@ -51,6 +54,33 @@ def _run(ticket: dict[str, Any], rank: int) -> tuple[int, tuple[Any, ...]]:
         trace = f"rank {rank}, {''.join(traceback.format_exception(error)).rstrip()}"
         return 1, ("error", sendable(error), trace)
     return 0, ("result", result if rank == 0 else None)
+
+
+def _run_on_gpu(ticket: dict[str, Any], process: int) -> tuple[int, tuple[Any, ...]]:
+    from pulsemd.halo.launch import find_function
+    from pulsemd.halo.rungs.ladder import open_rung
+    from pulsemd.halo.rungs.world import open_gpu_world
+
+    first = process * ticket["ranks_per_gpu"]
+    try:
+        function = find_function(ticket["target"])
+        with open_gpu_world(ticket["ranks_per_gpu"], ticket["timeout"], ticket["faults"]) as world:
+            if ticket["transport"] is None:
+                result = function(world, ticket["payload"])
+            else:
+                with open_rung(world, ticket["transport"]) as transport:
+                    result = function(transport, ticket["payload"])
+    except BaseException as error:
+        trace = f"rank {first}, {''.join(traceback.format_exception(error)).rstrip()}"
+        return 1, ("error", sendable(error), trace)
+    return 0, ("result", result if process == 0 else None)
+
+
+def _leave(code: int) -> None:
+    """End at once: what is launched on the GPU may wait for a peer that is gone, and libraries wait for the GPU."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _die_with(process: int) -> None:

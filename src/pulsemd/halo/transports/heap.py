@@ -173,7 +173,10 @@ class HeapTransport:
         return array
 
     def agree(self, error: BaseException | None) -> None:
-        raise_lowest(self.allgather(sendable(error)))
+        errors = self.allgather(sendable(error))
+        if any(errors):
+            self.barrier()  # nobody ends, and takes its mailbox along, before all have read
+        raise_lowest(errors)
 
     # Data plane
 

@@ -51,12 +51,22 @@ def end_world(code: int) -> None:
     MPI._set_abort_status(code)
 
 
-def share_handle(heap: SharedHeap, n_bytes: Callable[[int], int]) -> tuple[int, int, int, int, Bytes]:
-    """Let MPI tell the ranks of one machine where rank 0 put ``n_bytes(size)`` of shared memory.
+def share_handle(
+    heap: SharedHeap, n_bytes: Callable[[int], int], per_process: int = 1
+) -> tuple[int, int, int, int, Bytes]:
+    """Let MPI tell the processes of one machine where process 0 put ``n_bytes(size)`` of shared memory.
+
+    Parameters
+    ----------
+    heap : SharedHeap
+    n_bytes : callable
+    per_process : int
+        Ranks in each process.
 
     Returns
     -------
     size, rank, process, handle : int
+        Number of ranks, and the first one of this process.
     memory : (n_bytes,) uint8
     """
     world = _world()
@@ -65,13 +75,21 @@ def share_handle(heap: SharedHeap, n_bytes: Callable[[int], int]) -> tuple[int, 
     here = world.Split_type(MPI.COMM_TYPE_SHARED)
     if here.size != world.size:
         raise TransportError(
-            f"shmem: {world.size} ranks on several machines ({here.size} here); use transport 'mpi'"
+            f"shmem: {world.size} processes on several machines ({here.size} here); use transport 'mpi'"
         )
-    handle, memory = heap.create(n_bytes(world.size)) if world.rank == 0 else (0, np.empty(0, np.uint8))
+    size = per_process * world.size
+    handle, memory = heap.create(n_bytes(size)) if world.rank == 0 else (0, np.empty(0, np.uint8))
     process, handle = world.bcast((os.getpid(), handle))
     if world.rank != 0:
-        memory = heap.attach(process, handle, n_bytes(world.size))
-    return world.size, world.rank, process, handle, memory
+        memory = heap.attach(process, handle, n_bytes(size))
+    return size, per_process * world.rank, process, handle, memory
+
+
+def one_machine() -> bool:
+    """Whether all processes of MPI's world run on one machine."""
+    from mpi4py import MPI
+
+    return bool(_world().Split_type(MPI.COMM_TYPE_SHARED).size == _world().size)
 
 
 def open_rank(timeout: float, faults: str) -> MpiTransport:
