@@ -7,11 +7,13 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import Any
 
 from pulsemd.base.errors import PulseMDError
 from pulsemd.base.version import VERSION
 
 RUNGS = ("loopback", "shmem", "mpi", "nccl", "nvshmem-stream", "nvshmem-pulse", "nvshmem-fused")
+GPU_RUNGS = RUNGS[:1:-1]
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -47,6 +49,9 @@ def build_parser() -> argparse.ArgumentParser:
     compare.add_argument(
         "--tolerance", type=float, default=1e-4, help="relative difference at which a term disagrees (1e-4)"
     )
+    _add_bench(commands)
+    doctor = commands.add_parser("doctor", help="say what works on this machine, and why the rest does not")
+    doctor.add_argument("--json", action="store_true", help="print one JSON object on standard output")
     return parser
 
 
@@ -105,6 +110,32 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_bench(commands: Any) -> None:
+    parser = commands.add_parser("bench", help="measure a part of the program")
+    parts = parser.add_subparsers(dest="part", required=True, metavar="PART")
+    halo = parts.add_parser("halo", help="times of the halo exchange between GPUs, on every rung")
+    halo.add_argument("--gpus", type=int, default=2, help="processes, one for each GPU (2)")
+    halo.add_argument("--ranks-per-gpu", type=int, default=1, metavar="K", help="plan-ranks of each GPU (1)")
+    halo.add_argument(
+        "--grid", type=_rank_grid, nargs="+", help="ranks in each dimension, as 2x2x2; all in one"
+    )
+    halo.add_argument("--rows", type=int, nargs="+", default=[256, 4096, 65536], help="sent in each pulse")
+    halo.add_argument("--width", type=int, nargs="+", default=[4], help="32-bit elements of a row (4)")
+    halo.add_argument("--transport", nargs="+", choices=GPU_RUNGS, default=list(GPU_RUNGS))
+    halo.add_argument("--plan", nargs="+", choices=("staged", "direct"), default=["staged"])
+    halo.add_argument("--repeats", type=int, default=5, help="of which the median is taken (5)")
+    halo.add_argument("--timeout", type=float, metavar="SECONDS", help="bound of every wait for another rank")
+    halo.add_argument("-o", dest="out", metavar="DIR", help="folder for the CSV and the plot")
+    halo.add_argument("--json", action="store_true", help="print one JSON object on standard output")
+
+
+def _rank_grid(text: str) -> tuple[int, ...]:
+    parts = text.lower().split("x")
+    if not 1 <= len(parts) <= 3 or not all(part.isdigit() and int(part) > 0 for part in parts):
+        raise argparse.ArgumentTypeError(f"'{text}' is not one to three positive numbers as in 2x2x2")
+    return tuple(int(part) for part in parts)
+
+
 def _count(text: str) -> int:
     value = int(text)
     if value < 0:
@@ -137,6 +168,14 @@ def dispatch(args: argparse.Namespace) -> int:
         from pulsemd.cli.compare import compare, show_census
 
         return compare(args) if args.command == "compare" else show_census(args)
+    if args.command == "bench":
+        from pulsemd.cli.bench import bench_halo
+
+        return bench_halo(args)
+    if args.command == "doctor":
+        from pulsemd.cli.doctor import doctor
+
+        return doctor(args)
     from pulsemd.cli.systems import build, show_systems
 
     return build(args) if args.command == "build" else show_systems()

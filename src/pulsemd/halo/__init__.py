@@ -4,7 +4,7 @@
 """
 
 from pulsemd.halo.cartesian import cartesian_plan
-from pulsemd.halo.launch import launch
+from pulsemd.halo.launch import launch, launch_gpus
 from pulsemd.halo.plan import HaloPlan, Pulse, dependencies
 from pulsemd.halo.rows import plan_from_ids
 from pulsemd.halo.transport import TRANSPORTS, Channel, Reduce, Transport, open_transport
@@ -19,6 +19,7 @@ __all__ = [
     "cartesian_plan",
     "dependencies",
     "launch",
+    "launch_gpus",
     "open_transport",
     "plan_from_ids",
 ]

@@ -17,7 +17,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
-from pulsemd.base.errors import ConfigError, PeerError
+from pulsemd.base.errors import ConfigError, PeerError, TransportError
+from pulsemd.device.cuda import find_device_problem
 from pulsemd.halo.agreement import received
 from pulsemd.halo.control import Control
 from pulsemd.halo.heap import SharedHeap
@@ -136,6 +137,9 @@ def launch_gpus(
         raise ConfigError(
             f"transport: {transport!r} does not exist on GPUs; use one of {', '.join(GPU_RUNGS)}"
         )
+    problem = find_device_problem()
+    if problem is not None:
+        raise TransportError(problem)
     mpi = transport == "mpi" or (transport is None and n_processes > 1 and find_mpi_problem() is None)
     import_module(TRANSPORTS["shmem"])
     limit = wait_limit(timeout)

@@ -92,10 +92,14 @@ class HostDrivenChannel:
     transport : HostDrivenTransport
     plans, array, places, stream
         As in `GpuTransport.channel`.
+    directions : {'both', 'forward', 'reverse'}
+        Which exchanges are called; all can be.
     """
 
     late = False
     """Whether an exchange happens in its end, for moves that stop the host."""
+    capturable = False
+    """Whether exchanges may be captured in a graph, which then fits the plans of the capture."""
 
     def __init__(
         self,
@@ -104,6 +108,8 @@ class HostDrivenChannel:
         array: Any,
         places: Sequence[Rows] | None = None,
         stream: Any = None,
+        *,
+        directions: str = "both",
     ) -> None:
         self.transport, self.array = transport, array
         self.name, self.region = transport.field(array)

@@ -55,6 +55,8 @@ class NcclWire:
 class NcclChannel(HostDrivenChannel):
     """See the module."""
 
+    capturable = True
+
     def move(self, leg: Leg) -> None:
         wire, per_process, stream = self.transport.wire, self.transport.n_local, self.stream.ptr
         nccl, communicator = wire.nccl, wire.communicator

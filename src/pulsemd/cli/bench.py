@@ -1,0 +1,154 @@
+"""``pulsemd bench halo``: times of the halo exchange alone, on every rung, without molecules."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import datetime
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from math import prod
+from pathlib import Path
+from typing import Any, Final
+
+from pulsemd.base.errors import ConfigError, OutputError
+from pulsemd.halo.launch import launch_gpus
+from pulsemd.halo.rungs.bench import HaloBench
+from pulsemd.halo.rungs.ladder import GPU_RUNGS
+
+COLUMNS: Final = (
+    "date", "commit", "device", "n_gpus", "n_ranks", "grid", "plan", "transport", "path", "precision", "system",
+    "n_atoms", "nstlist", "steps", "us_per_step", "us_min", "us_max", "peer", "peer_us",
+    "what", "mode", "rows", "width", "pulses", "bytes_sent", "gb_per_s", "graph_nodes", "launch_share",
+    "host_blocking_waits",
+)  # fmt: skip
+"""Columns of the results: those of all benchmarks, then those of this one."""
+
+_SHOWN: Final = (
+    "what", "grid", "plan", "rows", "width", "transport", "path", "mode", "us_per_step", "us_min", "us_max", "gb_per_s",
+    "graph_nodes", "launch_share", "host_blocking_waits",
+)  # fmt: skip
+
+
+def bench_halo(args: argparse.Namespace) -> int:
+    """Run the command and return its exit code."""
+    size = args.gpus * args.ranks_per_gpu
+    grids = args.grid or [(size,)]
+    for grid in grids:
+        if prod(grid) != size:
+            raise ConfigError(
+                f"--grid {'x'.join(map(str, grid))}: has {prod(grid)} ranks, but {args.gpus} GPUs of "
+                f"{args.ranks_per_gpu} have {size}"
+            )
+    if min(*args.rows, *args.width, args.repeats) < 1:
+        raise ConfigError("--rows, --width and --repeats have to be positive")
+    bench = HaloBench(
+        tuple(args.transport),
+        tuple(args.plan),
+        tuple(grids),
+        tuple(args.rows),
+        tuple(args.width),
+        repeats=args.repeats,
+    )
+    found = launch_gpus(
+        args.gpus,
+        "pulsemd.halo.rungs.bench:measure",
+        bench,
+        transport=None,
+        ranks_per_gpu=args.ranks_per_gpu,
+        timeout=args.timeout,
+    )
+    rows = [_completed(row) for row in found]
+    if args.out:
+        for path in _write(Path(args.out), rows):
+            print(path, file=sys.stderr)
+    print(json.dumps({"rows": rows}) if args.json else table(rows))
+    return 0
+
+
+def _completed(measured: dict[str, Any]) -> dict[str, Any]:
+    """A row with all columns."""
+    row: dict[str, Any] = dict.fromkeys(COLUMNS, "")
+    row |= {"date": datetime.date.today().isoformat(), "commit": _commit()}
+    row |= {"precision": "float32", "system": "halo exchange", "nstlist": 0} | measured
+    row["n_atoms"] = row["rows"]
+    if row["bytes_sent"] and row["us_per_step"]:
+        times = 2 if "reverse" in str(row["what"]) else 1
+        row["gb_per_s"] = round(1e-3 * times * row["bytes_sent"] / row["us_per_step"], 2)
+    return row
+
+
+def _commit() -> str:
+    chosen = os.environ.get("PULSEMD_COMMIT")
+    if chosen:
+        return chosen
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """Rows as text in columns."""
+    shown = [name for name in _SHOWN if any(str(row[name]) for row in rows)]
+    lines = [shown, *([str(row[name]) for name in shown] for row in rows)]
+    widths = [max(len(line[k]) for line in lines) for k in range(len(shown))]
+    return "\n".join(
+        "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines
+    )
+
+
+def _write(folder: Path, rows: Sequence[dict[str, Any]]) -> list[Path]:
+    """Write the CSV, and the plot where matplotlib is installed."""
+    device = str(next((row["device"] for row in rows if row["device"]), "none")).replace(" ", "-")
+    name = f"halo__exchange__{device}x{rows[0]['n_gpus']}__{rows[0]['commit']}"
+    path = folder / f"{name}.csv"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, COLUMNS)
+            writer.writeheader()
+            writer.writerows(rows)
+    except OSError as error:
+        raise OutputError(f"{path}: {error.strerror}; choose another -o") from error
+    plot = folder / f"{name}.png"
+    return [path, plot] if draw(rows, plot) else [path]
+
+
+def draw(rows: Sequence[dict[str, Any]], path: Path) -> bool:
+    """Draw time of a forward exchange against rows, one panel for each grid and plan; False without matplotlib."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        print("note: no plot without matplotlib; pip install 'pulsemd[plots]'", file=sys.stderr)
+        return False
+    chosen = [row for row in rows if row["what"] == "forward"]
+    panels = sorted({(row["grid"], row["plan"], row["width"]) for row in chosen})
+    if not panels:
+        return False
+    figure = Figure(figsize=(4.6 * len(panels) + 1.6, 4.2), layout="constrained")
+    axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    names = [name for name in GPU_RUNGS if any(row["transport"] == name for row in chosen)]
+    for axis, panel in zip(axes, panels, strict=True):
+        here = [row for row in chosen if (row["grid"], row["plan"], row["width"]) == panel]
+        for number, name in enumerate(names):
+            for mode, style in (("launched", "--"), ("graph", "-")):
+                points = [
+                    (row["rows"], row["us_per_step"])
+                    for row in here
+                    if (row["transport"], row["mode"]) == (name, mode)
+                ]
+                if points:
+                    axis.plot(*zip(*sorted(points), strict=True), style, marker="o", markersize=4,
+                              color=f"C{number}", label=f"{name}, {mode}")  # fmt: skip
+        axis.set(xscale="log", yscale="log", xlabel="rows sent in each pulse")
+        axis.set_title(f"{panel[0]} ranks, {panel[1]} plan, {4 * int(panel[2])} bytes a row", fontsize=10)
+        axis.grid(True, which="both", alpha=0.25)
+    axes[0].set_ylabel("µs for one forward exchange")
+    axes[-1].legend(
+        loc="center left", bbox_to_anchor=(1.02, 0.5), fontsize=8, frameon=False, handlelength=3.5
+    )
+    figure.savefig(path, dpi=150)
+    return True
