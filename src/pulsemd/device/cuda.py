@@ -31,6 +31,10 @@ class Kernel:
         self.shared_bytes = int(attributes.shared_size_bytes)
         self.local_bytes = int(attributes.local_size_bytes)
 
+    def blocks_per_multiprocessor(self, block: int) -> int:
+        """Blocks of ``block`` threads that find a place on one multiprocessor together."""
+        return int(self._handle.occupancy.max_active_blocks_per_multiprocessor(block, 0))
+
     def bind(
         self,
         grid: int | tuple[int, ...],

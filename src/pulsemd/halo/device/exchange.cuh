@@ -1,0 +1,122 @@
+// What forward and reverse exchanges share: their tables, their waits, and who announces that a message is complete.
+//
+// A grid has one row of blocks for each local plan-rank (blockIdx.y) and pulse (blockIdx.z). Blocks are scheduled in the
+// order of their number, pulse by pulse for all local ranks, so what is awaited never comes after who waits for it, and
+// the host sizes the grid so that all of its blocks find a place at once.
+//
+// Rows that a peer writes are read by plain loads after an acquire, never through the non-coherent cache: no pointer
+// here is __restrict__.
+#pragma once
+
+#include "arrival.cuh"
+
+// A message of one local plan-rank and pulse, in one direction; written by pulsemd.halo.device.tables.
+struct Message {
+  uint64 target;      // rows at the peer that take ours; for a put the own staging rows
+  uint64 put_target;  // where a put goes; 0: `target` is stored to directly
+  uint64 put_bytes;
+  uint64 signal;   // the peer's word that announces our rows
+  uint64 credit;   // the word at the peer that sends to us, by which we let it send again
+  uint64 landing;  // own rows that the peer puts to and that are scattered from here; 0: it stores into their slots
+  uint64 target_half;  // bytes between the halves of `target` and `put_target` that even and odd epochs use
+  int signal_process, credit_process;  // as network.cuh takes them; -1: stored to directly
+  int begin, end;                      // items that wait for no other message
+  int group_begin, group_end;          // groups of items that do
+  int add_begin, add_end;              // groups of items to add to, of a reverse exchange
+  int scatter_begin, scatter_end;      // ghost slots of what comes by the network
+  int delay;                           // ns before the rows go, for tests
+  int skip;                            // waits left out, for tests: bit of WaitKind
+  int unused[6];
+};
+static_assert(sizeof(Message) == 128, "tables.py has the same layout");
+
+// Items that wait for the same signals.
+struct Group {
+  int begin, end, wait_begin, wait_end;
+};
+
+// The place of a block in an exchange.
+struct Seat {
+  ChannelState* state;
+  Controls* controls;
+  uint64* signals;  // own words: local rank, kind, pulse
+  int slots;        // pulses that there are words for
+  int rank, pulse;
+
+  __device__ int index() const { return rank * slots + pulse; }
+  __device__ uint64* word(int kind, int of_pulse) const {
+    return signals + (size_t(rank * WORD_KINDS + kind) * slots + of_pulse) * SIGNAL_STRIDE;
+  }
+  __device__ bool wait(int word_kind, int of_pulse, int kind, uint64 epoch, const Message& message) const {
+    if (message.skip >> kind & 1) return true;
+    return wait_until(word(word_kind, of_pulse), epoch, controls, state->channel, kind, rank, of_pulse);
+  }
+};
+
+__device__ __forceinline__ void announce(uint64 word, uint64 epoch, int process) {
+#if NETWORK
+  if (process >= 0) {
+    pulsemd_signal(reinterpret_cast<uint64*>(word), epoch, process);
+    return;
+  }
+#endif
+  store_release(reinterpret_cast<uint64*>(word), epoch);
+}
+
+// Group k of a message, from group_begin - 1 on: first the items that wait for nothing.
+__device__ __forceinline__ Group group_of(const Message& message, const Group* groups, int k) {
+  if (k < message.group_begin) return {message.begin, message.end, 0, 0};
+  return groups[k];
+}
+
+// Wait for a group's signals, one thread for each, and for the credit if it is owed; all threads of the block learn
+// whether all came. `waits` holds word kind * slots + pulse.
+__device__ __forceinline__ bool wait_for_group(const Seat& seat, const Message& message, const int* waits,
+                                               const Group& group, int kind, uint64 epoch, int credit_kind,
+                                               uint64 credit) {
+  const int n = group.wait_end - group.wait_begin;
+  bool here = true;
+  for (int k = threadIdx.x; k < n; k += THREADS) {
+    const int word = waits[group.wait_begin + k];
+    here = seat.wait(word / seat.slots, word % seat.slots, kind, epoch, message) && here;
+  }
+  if (credit && threadIdx.x == n % THREADS)
+    here = seat.wait(credit_kind, seat.pulse, credit_kind, credit, message) && here;
+  return __syncthreads_and(here);
+}
+
+// Whether this block is the last of `total` to come here; all threads learn it. What every thread of those blocks wrote
+// before is visible to the last one. Resets the counter.
+template <typename Counter>
+__device__ __forceinline__ bool is_last(Counter* counter, uint64 total) {
+  __syncthreads();
+  bool last = false;
+  if (threadIdx.x == 0) {
+    __threadfence();
+    last = atomicAdd(counter, Counter(1)) == Counter(total - 1);
+    if (last) *counter = 0;
+    __threadfence();
+  }
+  return __syncthreads_or(last);
+}
+
+// Announce a complete message; called by all threads of the block that was last to store its rows. The signal is stored
+// by the thread that took part in the counting, with release at system scope: all rows of all blocks come before it.
+__device__ __forceinline__ void complete(const Message& message, uint64 epoch) {
+#if NETWORK
+  if (message.put_target) {
+    const uint64 half = epoch % 2 * message.target_half;
+    pulsemd_put_signal(reinterpret_cast<void*>(message.put_target + half),
+                       reinterpret_cast<const void*>(message.target + half), message.put_bytes,
+                       reinterpret_cast<uint64*>(message.signal), epoch, message.signal_process);
+    return;
+  }
+#endif
+  if (threadIdx.x == 0) store_release(reinterpret_cast<uint64*>(message.signal), epoch);
+}
+
+__device__ __forceinline__ void dawdle(int ns) {
+  const uint64 start = nanoseconds();
+  while (nanoseconds() - start < ns) {
+  }
+}

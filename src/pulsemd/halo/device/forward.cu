@@ -1,0 +1,119 @@
+// Forward exchange: owned rows are copied into the ghost rows of other ranks. Macros: UNIT_BYTES (4, 8, 16) and UNITS
+// (units of a row, 0: an argument), NETWORK, THREADS.
+//
+// A block stores its share of the rows that depend on nothing, then of those that are forwarded, group by group, each
+// after the signal of the pulse that brings them. The last block of a message signals the receiver. Rows for a peer
+// that stores do not reach are gathered into staging rows and put; there they land, and the receiver scatters them.
+#include "exchange.cuh"
+
+#if UNIT_BYTES == 16
+typedef uint4 Unit;
+#elif UNIT_BYTES == 8
+typedef uint2 Unit;
+#else
+typedef unsigned int Unit;
+#endif
+
+constexpr int BATCH = 4;  // rows of a thread in flight
+
+// Rows of one block's share, loaded before they are stored.
+struct Batch {
+  Unit value[BATCH];
+  size_t place[BATCH];
+
+  __device__ __forceinline__ void load(const Unit* rows, const int2* items, int first, int step, int end, int units) {
+#pragma unroll
+    for (int k = 0; k < BATCH; ++k) {
+      const int index = first + k * step;
+      if (index >= end) continue;
+      const int2 item = items[index / units];
+      place[k] = size_t(item.y) * units + index % units;
+      value[k] = rows[size_t(item.x) * units + index % units];
+    }
+  }
+
+  __device__ __forceinline__ void store(Unit* target, int first, int step, int end) const {
+#pragma unroll
+    for (int k = 0; k < BATCH; ++k)
+      if (first + k * step < end) target[place[k]] = value[k];
+  }
+};
+
+// Put rows that came by the network into their slots. Ghost rows are written only here, after their arrival; the sender
+// waits for our credit of this epoch before it writes the landing rows again.
+__device__ __forceinline__ bool scatter(const Seat& seat, const Message& message, Unit* rows, const int* ghosts,
+                                        uint32* counter, uint64 epoch, int units) {
+  bool here = true;
+  if (threadIdx.x == 0) here = seat.wait(ARRIVAL, seat.pulse, ARRIVAL, epoch, message);
+  if (!__syncthreads_and(here)) return false;
+  const Unit* landing = reinterpret_cast<const Unit*>(message.landing);
+  const int n = (message.scatter_end - message.scatter_begin) * units;
+  for (int index = blockIdx.x * THREADS + threadIdx.x; index < n; index += gridDim.x * THREADS)
+    rows[size_t(ghosts[message.scatter_begin + index / units]) * units + index % units] = landing[index];
+  // Awaited by our own blocks that forward these rows.
+  if (is_last(counter, gridDim.x) && threadIdx.x == 0) store_release(seat.word(SCATTERED, seat.pulse), epoch);
+  return true;
+}
+
+// Arguments: `rows` of local rank 0, `rank_units` from one local rank to the next; `released`: messages of a channel
+// whose ghost rows have been read when this kernel begins, with `released_state`, or null; `first`: pulse of the first
+// row of blocks; `wait`: 0 where readers of the ghost rows wait by themselves.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    halo_forward(ChannelState* state, const Message* messages, const Group* groups, const int* waits, const int2* items,
+                 const int* ghosts, uint32* counters, uint64* signals, Controls* controls, Unit* rows, uint64 rank_units,
+                 int row_units, int slots, int first, int wait, const Message* released,
+                 const ChannelState* released_state) {
+  const Seat seat = {state, controls, signals, slots, int(blockIdx.y), first + int(blockIdx.z)};
+  const Message message = messages[seat.index()];  // a copy: nothing of it is loaded again after a wait
+  const uint64 epoch = state->forward_epoch + 1, settled = state->forward_settled, n_pulses = state->n_pulses;
+  if (seat.pulse >= n_pulses || load_relaxed(&controls->abort)) return;
+  const int units = UNITS ? UNITS : row_units;
+  Unit* own = rows + seat.rank * rank_units;
+  // Whatever reads our ghost rows came before this kernel in its stream: the senders may overwrite them.
+  if (blockIdx.x == 0 && threadIdx.x == 0) {
+    announce(message.credit, epoch - 1, message.credit_process);
+    if (released)
+      announce(released[seat.index()].credit, released_state->forward_epoch, released[seat.index()].credit_process);
+  }
+  Unit* target = reinterpret_cast<Unit*>(message.target);
+  const int start = blockIdx.x * THREADS + threadIdx.x, step = gridDim.x * THREADS;
+  for (int k = message.group_begin - 1; k < message.group_end; ++k) {
+    const Group group = group_of(message, groups, k);
+    const bool depends = group.wait_end > group.wait_begin;
+    const int end = group.end * units;
+    int index = group.begin * units + start;
+    Batch batch;
+    if (!depends) batch.load(own, items, index, step, end, units);  // while the credit is on its way
+    const uint64 credit = k < message.group_begin && epoch - 1 > settled ? epoch - 1 : 0;
+    if (!wait_for_group(seat, message, waits, group, FORWARDED, epoch, CREDIT, credit)) return;
+    if (message.delay) dawdle(message.delay);
+    if (depends) batch.load(own, items, index, step, end, units);
+    batch.store(target, index, step, end);
+    for (index += BATCH * step; index < end; index += BATCH * step) {
+      batch.load(own, items, index, step, end, units);
+      batch.store(target, index, step, end);
+    }
+  }
+  // Completes the rows of this message; awaited as ARRIVAL by the peer, or as FORWARDED by its later pulses.
+  uint32* sent = counters + 2 * seat.index();
+  const bool last = is_last(sent, gridDim.x);
+  if (last) {
+    complete(message, epoch);
+    if (is_last(&state->forward_done, n_pulses * gridDim.y) && threadIdx.x == 0) state->forward_epoch = epoch;
+  }
+#if NETWORK
+  if (message.landing) {
+    scatter(seat, message, own, ghosts, sent + 1, epoch, units);
+    return;
+  }
+#endif
+  if (last && wait && threadIdx.x == 0) seat.wait(ARRIVAL, seat.pulse, ARRIVAL, epoch, message);
+}
+
+// The ghost rows of the last exchange have been read: one block of one thread for each local rank and pulse.
+extern "C" __global__ void halo_release(const ChannelState* state, const Message* messages, int slots) {
+  const int pulse = blockIdx.z;
+  if (pulse >= state->n_pulses) return;
+  const Message& message = messages[blockIdx.y * slots + pulse];
+  announce(message.credit, state->forward_epoch, message.credit_process);
+}
