@@ -120,10 +120,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--check", action="store_true", help="compare hashes, build nothing")
     parser.add_argument("--root", type=Path, action="append", help="NVSHMEM folder(s); the installed one")
+    parser.add_argument("--into", type=Path, default=FOLDER, help="folder of the objects; this package")
     options = parser.parse_args(arguments)
     if not options.check:
         for root in options.root or [nvshmem_root()]:
-            print(build(root, FOLDER))
+            print(build(root, options.into))
     problems = [text for version in shipped() if (text := find_difference(FOLDER, version))]
     print("\n".join(problems) or f"objects for NVSHMEM {', '.join(shipped())} fit {SOURCE.name}")
     return int(bool(problems) or not shipped())

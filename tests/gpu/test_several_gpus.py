@@ -1,0 +1,92 @@
+"""Two GPUs, one process each: every rung under the suite, a process that dies, the example."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pulsemd.base.errors import PeerError, TransportError
+from pulsemd.device.cuda import find_device_problem
+from pulsemd.halo import launch_gpus
+from pulsemd.halo.conformance import ONE_PULSE
+from pulsemd.halo.rungs.ladder import GPU_RUNGS
+
+ROOT = Path(__file__).parents[2]
+BOUND = 25.0
+
+
+@pytest.fixture(autouse=True)
+def _two_gpus() -> None:
+    problem = find_device_problem()
+    if problem is None:
+        import cupy
+
+        count = cupy.cuda.runtime.getDeviceCount()
+        problem = None if count >= 2 else f"needs 2 GPUs, has {count}"
+    if problem is not None:
+        pytest.skip(problem)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("per_gpu", [1, 4])
+@pytest.mark.parametrize("rung", GPU_RUNGS)
+def test_conformance_of_each_rung_passes_on_two_gpus(rung: str, per_gpu: int) -> None:
+    try:
+        count = launch_gpus(
+            2,
+            "pulsemd.halo.rungs.conformance:conform_on_gpu",
+            {"thorough": False},
+            rung,
+            ranks_per_gpu=per_gpu,
+        )
+    except TransportError as error:
+        if isinstance(error, PeerError) or f"--transport {rung}" not in str(error):
+            raise
+        pytest.skip(str(error))
+    assert count >= 36
+
+
+def exchange_until_killed(transport: Any, rung: str) -> None:
+    """Process 1 dies in the middle of exchanges that the others wait for."""
+    plans = [ONE_PULSE.plan((transport.size,), rank)[0] for rank in transport.ranks]
+    rows = max(transport.each(lambda k, control: control.allgather(plans[k].n_local))[0])
+    channel = transport.channel(plans, transport.allocate("x", rows, 4, "float32"))
+    for turn in range(1_000_000):
+        channel.forward()
+        channel.reverse()
+        if transport.ranks.start != 0 and turn == 200:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if turn % 50 == 0:
+            transport.check()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("rung", ["nvshmem-fused", "nvshmem-stream", "nccl"])
+def test_process_killed_in_an_exchange_is_named_and_the_gpus_are_free(rung: str) -> None:
+    begin = time.monotonic()
+    with pytest.raises(PeerError, match=r"rank 1 \(process \d+\) killed by SIGKILL") as caught:
+        launch_gpus(2, f"{__name__}:exchange_until_killed", rung, rung, timeout=10.0)
+    assert caught.value.exit_code == 5
+    assert time.monotonic() - begin < BOUND + 10.0
+    query = ["nvidia-smi", "--query-compute-apps=pid", "--format=csv,noheader"]
+    assert subprocess.run(query, capture_output=True, text=True).stdout.split() in ([], [str(os.getpid())])
+
+
+@pytest.mark.gpu
+def test_more_processes_than_gpus_are_refused_with_the_remedy() -> None:
+    with pytest.raises(TransportError, match="--ranks-per-gpu"):
+        launch_gpus(5, f"{__name__}:exchange_until_killed", "", "nccl")
+
+
+@pytest.mark.gpu
+def test_stencil_on_two_gpus_equals_one_array() -> None:
+    command = [sys.executable, str(ROOT / "examples" / "halo_stencil_gpu.py"), "--shape", "101", "64"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
