@@ -27,6 +27,9 @@ from pulsemd.halo.plan import HaloPlan
 from pulsemd.halo.transport import Transport, check_field, faults_text, wait_limit
 
 CHANNELS: Final = {
+    "mpi": "pulsemd.halo.rungs.mpi:MpiChannel",
+    "nccl": "pulsemd.halo.rungs.nccl:NcclChannel",
+    "nvshmem-stream": "pulsemd.halo.rungs.stream:StreamChannel",
     "nvshmem-pulse": "pulsemd.halo.device.channel:PulseChannel",
     "nvshmem-fused": "pulsemd.halo.device.channel:FusedChannel",
 }

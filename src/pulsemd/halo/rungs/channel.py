@@ -114,6 +114,7 @@ class HostDrivenChannel:
         self.transport, self.array = transport, array
         self.name, self.region = transport.field(array)
         self.stream = stream or transport.device.stream
+        transport.register(self, stream)
         self.staging: Any = None
         self._capacity = 0
         _, self.rows, self._width = array.shape

@@ -83,7 +83,7 @@ def _open(world: GpuWorld, name: str, options: dict[str, Any]) -> GpuTransport:
         return HostDrivenTransport(name, world, memory, path, getattr(memory, "bindings", None))
     from pulsemd.halo.device.transport import GpuTransport
 
-    return GpuTransport(name, memory, world.controls, **options)
+    return GpuTransport(name, memory, world.controls, timeout=world.timeout / 6, **options)
 
 
 def _open_mpi(world: GpuWorld) -> GpuTransport:

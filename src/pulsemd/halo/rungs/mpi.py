@@ -110,6 +110,7 @@ class MpiReduce:
 
     def __init__(self, transport: HostDrivenTransport, width: int, dtype: np.dtype[Any], stream: Any) -> None:
         check_reduce(transport, width, dtype)
+        transport.register(self, stream)
         self._transport = transport
         self._stream = stream or transport.device.stream
         shape = (transport.n_local, width)

@@ -73,6 +73,7 @@ class NcclReduce:
 
     def __init__(self, transport: HostDrivenTransport, width: int, dtype: np.dtype[Any], stream: Any) -> None:
         check_reduce(transport, width, dtype)
+        transport.register(self, stream)
         device = transport.device
         self._wire, self._device = transport.wire, device
         self._stream = stream or device.stream

@@ -97,6 +97,7 @@ class StreamReduce:
 
     def __init__(self, transport: HostDrivenTransport, width: int, dtype: np.dtype[Any], stream: Any) -> None:
         check_reduce(transport, width, dtype)
+        transport.register(self, stream)
         device, memory = transport.device, transport.memory
         self._memory, self._device, self._bindings = memory, device, transport.wire
         self._stream = stream or device.stream

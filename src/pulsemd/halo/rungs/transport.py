@@ -90,9 +90,8 @@ class HostDrivenTransport(GpuTransport):
         PeerError
             If it does not end, or another rank has failed.
         """
-        event = self.device.event()
         end = time.monotonic() + self.timeout
-        while not event.done:
+        while not all(stream.done for stream in self._streams):
             time.sleep(_NAP)
             control = getattr(self.controls[0], "control", None)
             if control is not None and control.origin() is not None:
