@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from pulsemd.device.cuda import CudaDevice
 from pulsemd.halo.device.memory import local_memories
 from pulsemd.halo.device.transport import ExchangeOptions, GpuTransport
 from pulsemd.halo.transports.loopback import loopback_world
@@ -31,22 +32,37 @@ def local_transports(
     memories = local_memories(ordinals)
     controls = loopback_world(n_ranks)
     each = n_ranks // len(ordinals)
-    transports: dict[int, Any] = {}
 
-    def join(seat: int) -> None:
+    def join(seat: int) -> GpuTransport:
         own = controls[seat * each : (seat + 1) * each]
-        try:
-            with memories[seat].device.current():
-                transports[seat] = GpuTransport(name, memories[seat], own, timeout, faults, options)
-        except BaseException as error:
-            transports[seat] = error
+        return GpuTransport(name, memories[seat], own, timeout, faults, options)
 
-    threads = [threading.Thread(target=join, args=(seat,), daemon=True) for seat in range(len(ordinals))]
+    return _in_threads([memory.device for memory in memories], join)
+
+
+def on_every_seat(transports: Sequence[GpuTransport], function: Callable[[GpuTransport], Any]) -> list[Any]:
+    """``function(transport)`` on every seat at once; raises the first error."""
+    return _in_threads([t.device for t in transports], lambda seat: function(transports[seat]))
+
+
+def _in_threads(devices: Sequence[CudaDevice], function: Callable[[int], Any]) -> list[Any]:
+    """``function(seat)`` in a thread for each seat, with its device current; raises the error that came first."""
+    results: list[Any] = [None] * len(devices)
+    errors: list[BaseException] = []
+
+    def run(seat: int) -> None:
+        try:
+            devices[seat].core.Device(devices[seat].ordinal).set_current()
+            with devices[seat].current():
+                results[seat] = function(seat)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(seat,), daemon=True) for seat in range(len(devices))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    for seat in sorted(transports):
-        if isinstance(transports[seat], BaseException):
-            raise transports[seat]
-    return [transports[seat] for seat in sorted(transports)]
+    if errors:
+        raise errors[0]
+    return results

@@ -1,0 +1,58 @@
+"""Machine code of the exchange kernels: whatever a peer may write is never read through the non-coherent cache."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+
+import pytest
+
+from pulsemd.device.program import CudaProgram, compile_program
+from pulsemd.halo.device.cuda_programs import programs
+
+ARCHITECTURE = "sm_90"
+NON_COHERENT = re.compile(r"\bLDG\.\S*CONSTANT|\bLDG\.\S*\.NC\b|\bTLD|\bTEX\b")
+SYSTEM_STORE = re.compile(r"\bST\S*\.STRONG\.SYS\b|\bST\.E\.\S*SYS\b")
+
+
+def disassembler() -> str:
+    """Path of nvdisasm; without it tests are skipped."""
+    if importlib.util.find_spec("cuda") is None or importlib.util.find_spec("cuda.core") is None:
+        pytest.skip("cuda-core is not installed")
+    from cuda.pathfinder import find_nvidia_binary_utility
+
+    path = find_nvidia_binary_utility("nvdisasm")
+    if path is None:
+        pytest.skip("nvdisasm is not installed: pip install nvidia-cuda-nvdisasm")
+    return path
+
+
+def disassemble(program: CudaProgram, folder) -> str:
+    cubin = folder / "program.cubin"
+    cubin.write_bytes(compile_program(program, ARCHITECTURE))
+    command = [disassembler(), "--print-code", str(cubin)]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.mark.parametrize("file", ["forward.cu", "reverse.cu", "reduce.cu"])
+def test_exchange_kernels_have_no_non_coherent_load(file, tmp_path):
+    for program in programs():
+        if program.file == file:
+            code = disassemble(program, tmp_path)
+            assert "LD" in code
+            assert not NON_COHERENT.findall(code), program.name
+
+
+def test_a_read_only_pointer_is_found_by_this_test(tmp_path):
+    text = (
+        'extern "C" __global__ void copy(const int* __restrict__ from, int* __restrict__ to) {'
+        " to[threadIdx.x] = from[threadIdx.x]; }"
+    )
+    program = CudaProgram("pulsemd.halo.device", "copy.cu", generated=(("copy.cu", text),))
+    assert NON_COHERENT.findall(disassemble(program, tmp_path))
+
+
+def test_signals_are_stored_at_system_scope(tmp_path):
+    program = next(program for program in programs() if program.file == "forward.cu")
+    assert SYSTEM_STORE.findall(disassemble(program, tmp_path))
