@@ -115,11 +115,14 @@ class RankChannel:
 
     def _upload(self, rows: Sequence[NDArray[Any]]) -> None:
         """Give the first rows of every plan-rank to the device."""
-        device = self._transport.device
-        for local, (values, slots) in enumerate(zip(rows, self._slots, strict=True)):
-            if len(values):
-                with device.current():
-                    self._array[local][device.xp.asarray(slots[: len(values)])] = device.xp.asarray(values)
+        device, capacity = self._transport.device, self._array.shape[1]
+        places = [
+            k * capacity + slots[: len(own)]
+            for k, (own, slots) in enumerate(zip(rows, self._slots, strict=True))
+        ]
+        with device.current():
+            flat = self._array.reshape(-1, self._array.shape[2])
+            flat[device.xp.asarray(np.concatenate(places))] = device.xp.asarray(np.concatenate(rows))
 
     def _download(self, hosts: Sequence[tuple[NDArray[Any], HaloPlan]]) -> None:
         self._transport.check()
