@@ -4,7 +4,7 @@
 
 Reaction field with a cut-off of 1.0 nm, 2 fs, v-rescale, as the bundled box. Precisions alternate. The columns after
 the common ones split a step: times of the device for one launch of each kernel (recorded as a graph, so the host
-does not count), the time of a search with its waits, and the time the host needs to launch a step.
+does not count), the time of a search with its waits, and the time the host needs in a step outside searches.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from typing import Any, Final
 import numpy as np
 
 from pulsemd.engine import gpu_rank
+from pulsemd.engine.coupling import StepFlags
 from pulsemd.engine.options import RunOptions
-from pulsemd.engine.rank import StepFlags
 from pulsemd.engine.simulation import Simulation
 from pulsemd.engine.system import System, prepare_system
 from pulsemd.halo import open_transport
@@ -49,7 +49,7 @@ COLUMNS: Final = (
     ),
     *("n_atoms", "nstlist", "steps", "us_per_step", "us_min", "us_max", "peer", "peer_us"),
     *("r_list", "r_inner", "prune_interval", "host_us", "search_us", "exclusions_us", "pairs_us", "prune_us"),
-    *("move_us", "kinetic_us", "mib_on_device"),
+    *("move_us", "kinetic_us", "mib_on_device", "graph_steps", "graph_nodes", "critical_path"),
 )
 SIZES: Final = (11_000, 45_000, 90_000, 180_000, 360_000, 720_000)
 REPEATS: Final = 5
@@ -95,17 +95,12 @@ def parts(simulation: Simulation) -> dict[str, float]:
     rank: Any = simulation.rank
     rank.begin_step(StepFlags(simulation.step))
     update, pairs, forces = rank._update, rank._pairs, rank.f
-    host = []
-    for _ in range(3):
-        rank.wait()
-        host.append(timed(lambda: [phase.call() for _ in range(20) for phase in rank.phases()]) / 20)
     searches = []
     for _ in range(6):
         rank.wait()
         searches.append(timed(lambda: (rank.search(), rank.wait())))
     rank.begin_step(StepFlags(simulation.step))
     found = {
-        "host_us": float(np.median(host)),
         "search_us": float(np.median(searches[1:])),
         "prune_us": on_device(rank, lambda: pairs.forces(forces, prune=True)),
         "pairs_us": on_device(rank, lambda: pairs.forces(forces)),
@@ -118,15 +113,18 @@ def parts(simulation: Simulation) -> dict[str, float]:
     }
 
 
-def measure(n_atoms: int, nstlist: int, lifetimes: int) -> list[dict[str, Any]]:
-    """Both precisions of one size, alternated; one row each."""
+def measure(
+    n_atoms: int, nstlist: int, lifetimes: int, precisions: list[str], graph: bool
+) -> list[dict[str, Any]]:
+    """Precisions of one size, alternated; one row each."""
     system = water_system(n_atoms, nstlist)
     runs: dict[str, tuple[Simulation, list[float]]] = {}
-    for precision in ("fast", "reproducible"):
-        options = RunOptions(device="cuda", precision=precision)
+    for precision in precisions:
+        options = RunOptions(device="cuda", precision=precision, graph=graph)
         simulation = Simulation(open_transport("loopback"), system, options)
         simulation.warm_up()
-        simulation.run(2 * nstlist)
+        simulation.run(3 * nstlist)
+        simulation.timer.reset()
         runs[precision] = simulation, []
     steps = lifetimes * nstlist
     for _ in range(REPEATS):
@@ -138,6 +136,11 @@ def measure(n_atoms: int, nstlist: int, lifetimes: int) -> list[dict[str, Any]]:
 def row(simulation: Simulation, precision: str, steps: int, times: list[float]) -> dict[str, Any]:
     """One line of the results."""
     rank: Any = simulation.rank
+    host = simulation.timer.seconds.get("steps", 0.0) / (REPEATS * steps)
+    print(
+        {name: f"{1e6 * t / (REPEATS * steps):.2f}" for name, t in simulation.timer.seconds.items()},
+        flush=True,
+    )
     energies = simulation.evaluate()
     print(
         f"    {precision}: {energies['temperature']:.1f} K, potential {energies['potential']:.1f} kJ/mol",
@@ -167,6 +170,10 @@ def row(simulation: Simulation, precision: str, steps: int, times: list[float]) 
         "r_inner": "" if inner is None else f"{inner:.4f}",
         "prune_interval": "" if inner is None else gpu_rank.PRUNE_INTERVAL,
     }
+    graph = rank.graph_report()
+    if isinstance(graph, dict):
+        values |= {"graph_steps": graph["steps"], "graph_nodes": graph["nodes"]}
+        values |= {"critical_path": graph["critical_path"], "host_us": f"{1e6 * host:.2f}"}
     split = {name: f"{value:.2f}" for name, value in parts(simulation).items()}
     pool = rank.device.xp.get_default_memory_pool()
     return dict.fromkeys(COLUMNS, "") | values | split | {"mib_on_device": f"{pool.used_bytes() / 2**20:.1f}"}
@@ -185,10 +192,14 @@ def main() -> None:
     parser.add_argument("--atoms", type=int, nargs="+", default=SIZES)
     parser.add_argument("--nstlist", type=int, default=20)
     parser.add_argument("--lifetimes", type=int, default=10, help="list lifetimes of one repeat")
+    parser.add_argument("--precision", nargs="+", default=("fast", "reproducible"))
+    parser.add_argument("--no-graph", action="store_true", help="launch the kernels one by one")
     options = parser.parse_args()
     lines = []
     for n_atoms in options.atoms:
-        for line in measure(n_atoms, options.nstlist, options.lifetimes):
+        for line in measure(
+            n_atoms, options.nstlist, options.lifetimes, options.precision, not options.no_graph
+        ):
             lines.append(line)
             print(*(f"{key}={value}" for key, value in line.items() if value != ""), flush=True)
     options.out.mkdir(parents=True, exist_ok=True)

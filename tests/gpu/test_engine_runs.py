@@ -10,7 +10,8 @@ import pytest
 from pulsemd.base.errors import UnstableError
 from pulsemd.base.units import BAR
 from pulsemd.engine.options import RunOptions
-from pulsemd.engine.simulation import Reporter, Simulation
+from pulsemd.engine.reporters import Reporter
+from pulsemd.engine.simulation import Simulation
 from pulsemd.halo import open_transport
 from pulsemd.kernels.update import cuda_programs
 from pulsemd.kernels.update import gpu as gpu_update

@@ -46,7 +46,8 @@ def start(device, x, v, f, mass, waters, groups, fixed, box):
     update = GpuUpdate(device, constants, v, fixed)
     slots, where = shuffled_slots(device, x)
     update.settle_in(slots, put_forces(device, slots, where, f))
-    update.set_first_step(STEP - 3)
+    update.set_step(STEP - 3)
+    update.set_start(STEP - 3)
     return update, slots, where
 
 

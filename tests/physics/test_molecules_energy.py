@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from pulsemd.engine.options import RunOptions
-from pulsemd.engine.simulation import Reporter, Simulation
+from pulsemd.engine.reporters import Reporter
+from pulsemd.engine.simulation import Simulation
 from pulsemd.engine.system import prepare_system
 from pulsemd.halo import open_transport
 from pulsemd.io.gromacs import read_settings

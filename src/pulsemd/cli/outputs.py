@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pulsemd.cli.request import RunRequest
 from pulsemd.engine.energies import RUN_NAMES, energy_names
-from pulsemd.engine.simulation import Frame, Reporter
+from pulsemd.engine.reporters import Frame, Reporter
 from pulsemd.engine.system import System
 from pulsemd.halo import Transport
 from pulsemd.io.energies import EnergyWriter, write_xvg

@@ -206,11 +206,12 @@ def _decisions(simulation: Simulation) -> str:
     """What was chosen, in a few lines."""
     transport, options, s = simulation.transport, simulation.options, simulation.system.settings
     plan = simulation.rank.domain.plan
+    nstlist = f"{simulation.nstlist}" + f" (raised from {s.nstlist})" * (simulation.nstlist > s.nstlist)
     return (
         f"{simulation.system.topology.n_atoms} atoms, {transport.size} rank(s) as {simulation.grid}, "
         f"transport {transport.name} ({transport.path}), plan {plan.kind} with {len(plan.pulses)} pulse(s), "
         f"precision {options.precision}, device {simulation.rank.device_name} ({options.device_reason})\n"
-        f"list cut-off {simulation.r_list:.3f} nm, nstlist {s.nstlist}, dt {s.dt:g} ps, {s.nsteps} steps"
+        f"list cut-off {simulation.r_list:.3f} nm, nstlist {nstlist}, dt {s.dt:g} ps, {s.nsteps} steps"
         f"{_crowding(transport)}"
     )
 

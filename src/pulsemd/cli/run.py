@@ -33,7 +33,7 @@ def main(args: argparse.Namespace) -> int:
         raise TransportError(
             f"--transport {options.rung}: is not part of this version, which runs one GPU alone"
         )
-    options = choose_device(options)
+    options = replace(choose_device(options), raise_nstlist=args.nstlist is None)
     output = output_options(args, table)
     if output.get("positions") == "unwrapped":
         if options.device == "cuda":

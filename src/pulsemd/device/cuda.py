@@ -175,6 +175,12 @@ class CudaDevice:
         with self.current():
             return np.asarray(self.xp.asnumpy(array))
 
+    def pinned(self, n_bytes: int) -> tuple[np.ndarray[Any, Any], int]:
+        """Memory of the host that the device can write to: as (n_bytes,) uint8, and its address on the device."""
+        with self.current():
+            memory = self.xp.cuda.alloc_pinned_memory(n_bytes)
+        return np.frombuffer(memory, np.uint8, n_bytes), int(memory.ptr)
+
     def clear(self, array: Any) -> None:
         """Set all bytes of a contiguous device array to zero, in stream order."""
         array.data.memset_async(0, array.nbytes, self.stream)
@@ -204,8 +210,7 @@ class CudaDevice:
 
     def follow(self, later: Any, earlier: Any) -> None:
         """Make ``later`` wait for all that was launched on ``earlier`` so far; the host does not wait."""
-        with self.xp.cuda.Device(self.ordinal):
-            event = self.xp.cuda.Event(disable_timing=True)
+        event = self.new_event()
         event.record(earlier)
         later.wait_event(event)
 
@@ -220,6 +225,11 @@ class CudaDevice:
     def synchronize(self) -> None:
         """Wait until everything launched on the main stream so far is done."""
         self.stream.synchronize()
+
+    def new_event(self) -> Any:
+        """An event (CuPy's) that takes no time, not yet recorded."""
+        with self.xp.cuda.Device(self.ordinal):
+            return self.xp.cuda.Event(disable_timing=True)
 
     def event(self, stream: Any = None) -> Any:
         """Record an event in a stream, by default the main one."""

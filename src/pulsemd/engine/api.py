@@ -19,7 +19,7 @@ from pulsemd.base.errors import ConfigError
 from pulsemd.engine.device import choose_device
 from pulsemd.engine.options import Device, PlanKind, Precision, RunOptions
 from pulsemd.engine.ranks import start_ranks
-from pulsemd.engine.simulation import Frame
+from pulsemd.engine.reporters import Frame
 from pulsemd.engine.system import System, prepare_system
 from pulsemd.engine.worker import Wanted
 from pulsemd.forcefield.settings import RunSettings
@@ -159,7 +159,16 @@ class Simulation:
             )
             system = replace(system, pair_potential=potential)
             device = "cpu" if device == "auto" else device
-        options = RunOptions(ranks, grid, transport, plan, precision, timeout, device=device)
+        options = RunOptions(
+            ranks,
+            grid,
+            transport,
+            plan,
+            precision,
+            timeout,
+            device=device,
+            raise_nstlist="nstlist" not in settings,
+        )
         if ranks < 1:
             raise ConfigError(f"ranks = {ranks}: at least one rank is needed")
         return cls(system, choose_device(options))
@@ -195,9 +204,10 @@ class Simulation:
         """
         if steps < 0:
             raise ConfigError(f"run({steps}): a number of steps that is not negative is needed")
-        last, slice_ = self.step + steps, self.settings.nstlist
+        lifetime = int(self._ranks.about["nstlist"])
+        last, slice_ = self.step + steps, lifetime
         while self.step < last:
-            n, start = min(slice_, last - self.step), perf_counter()
+            n, start = min(_to_search(self.step, slice_, lifetime), last - self.step), perf_counter()
             with _interrupt_held_back():
                 self.step = self._call("run", n, self._wanted(range(len(self._reporters))))
             slice_ = max(1, int(n * min(2.0, _SLICE / max(perf_counter() - start, 1e-6))))
@@ -343,6 +353,11 @@ class Simulation:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _to_search(step: int, n: int, lifetime: int) -> int:
+    """About `n` steps from `step` on, so many that a search is next; fewer than a lifetime stay as they are."""
+    return n if n < lifetime else n - (step + n) % lifetime
 
 
 @contextmanager

@@ -58,6 +58,7 @@ def take_checkpoint(simulation: Simulation, topology_hash: str) -> Checkpoint | 
             "numpy": np.__version__,
             "numba": numba.__version__,
         },
+        nstlist=simulation.nstlist,
     )
 
 
@@ -111,7 +112,12 @@ def continued_system(
         checkpoint.v,
         checkpoint.step,
         restrained,
-        Continuation(checkpoint.x, checkpoint.list_cutoff, checkpoint.thermostat_work),
+        Continuation(
+            checkpoint.x,
+            checkpoint.list_cutoff,
+            checkpoint.nstlist or settings.nstlist,
+            checkpoint.thermostat_work,
+        ),
         checkpoint.image,
     )
 

@@ -6,6 +6,7 @@ Everything here is computed from global sums that are the same on all ranks, so 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,27 @@ from pulsemd.base.units import BOLTZMANN
 from pulsemd.forcefield.settings import RunSettings
 from pulsemd.kernels.update.philox import STREAM_V_RESCALE, STREAM_VELOCITY, gamma, normals
 from pulsemd.topology.records import Topology
+
+
+@dataclass
+class StepFlags:
+    """What a step does besides moving atoms."""
+
+    step: int = 0
+    energies: bool = False
+    thermostat: bool = False
+    remove_com: bool = False
+
+
+def step_flags(settings: RunSettings, step: int, energies: bool) -> StepFlags:
+    """What the settings ask of a step."""
+    s = settings
+    return StepFlags(
+        step=step,
+        energies=energies,
+        thermostat=s.tcoupl != "no" and step % s.nsttcouple == 0,
+        remove_com=s.comm_mode == "linear" and s.nstcomm > 0 and step % s.nstcomm == 0,
+    )
 
 
 def degrees_of_freedom(topology: Topology, settings: RunSettings) -> int:

@@ -51,12 +51,14 @@ def _problem(options: RunOptions) -> str | None:
     return None if problem is None else problem.removeprefix("--device cuda: ")
 
 
-def new_rank(transport: Transport, system: System, options: RunOptions, r_list: float) -> Rank | GpuRank:
+def new_rank(
+    transport: Transport, system: System, options: RunOptions, r_list: float, nstlist: int
+) -> Rank | GpuRank:
     """The rank of a run on the device that the options name."""
     if options.device == "cuda":
         if system.pair_potential is not None:
             raise ConfigError("--device cuda: a pair potential in Python runs on CPUs only; use --device cpu")
         from pulsemd.engine.gpu_rank import GpuRank
 
-        return GpuRank(transport, system, options, r_list)
+        return GpuRank(transport, system, options, r_list, nstlist)
     return Rank(transport, system, options, r_list)

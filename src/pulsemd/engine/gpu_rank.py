@@ -1,30 +1,33 @@
 """One rank on one GPU: the same surface as `pulsemd.engine.rank.Rank`, with all arrays on the device.
 
-Steps only launch kernels. The host waits for the device at searches, where it reads a few counters and the error
-word, and on steps whose energies or positions are wanted.
+Steps only launch kernels, as one graph from one output or search to the next. The host waits for the device once in
+a list lifetime: after the search at its end, for a few counters and the error words. Energies and positions that
+are wanted in between are copied beside the steps and read when the host waits anyway.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pulsemd.base.errors import DomainError, TransportError, UnstableError
+from pulsemd.base.errors import DomainError, TransportError
 from pulsemd.base.units import BOLTZMANN
 from pulsemd.device.cuda import CudaDevice
+from pulsemd.device.mirror import Array, Mirror, Snapshots
 from pulsemd.domain.atoms import LocalAtoms
 from pulsemd.domain.grid import choose_grid
 from pulsemd.engine.blowup import BONDED_OUT_OF_RANGE, CANNOT_MOVE, OVERLAPS, Failure
-from pulsemd.engine.coupling import degrees_of_freedom
+from pulsemd.engine.coupling import StepFlags, degrees_of_freedom, step_flags
 from pulsemd.engine.energies import ENERGY_SCALE, N_PAIR_SUMS, N_SUMS, SLOTS, VIRIAL
 from pulsemd.engine.local import exclusion_pairs
 from pulsemd.engine.movers import ConstrainedGroups, water_kinds
 from pulsemd.engine.options import RunOptions
-from pulsemd.engine.rank import StepFlags
 from pulsemd.engine.setup import inner_cutoff
 from pulsemd.engine.system import System, group_reach
 from pulsemd.halo import HaloPlan, Transport
@@ -34,10 +37,14 @@ from pulsemd.kernels.nonbonded.exclusions_gpu import GpuExclusions
 from pulsemd.kernels.nonbonded.gpu import GpuPairForces
 from pulsemd.kernels.search.gpu_layout import Slots
 from pulsemd.kernels.update.gpu import NO_ERROR, GpuUpdate, UpdateConstants
+from pulsemd.schedule.graphs import StepGraphs
 from pulsemd.schedule.phase import Phase, PhaseTimer
 
 PRUNE_INTERVAL = 10
 """Steps between two prunings of the pair list, in fast mode."""
+
+ENERGIES_AHEAD, FRAMES_AHEAD = 32, 2
+"""Records of energies and of positions that may be under way to the host."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +53,7 @@ class DeviceRows:
 
     Parameters
     ----------
-    gid : (n_owned,) int32, in the order of `GpuRank.x`
+    gid : (n_owned,) int32
     plan : HaloPlan, without pulses
     """
 
@@ -74,6 +81,8 @@ class GpuRank:
     system : System
     options : RunOptions
     r_list : float, nm
+    nstlist : int
+        Steps between two searches.
 
     Raises
     ------
@@ -83,7 +92,11 @@ class GpuRank:
         If constraints tie too many atoms together.
     """
 
-    def __init__(self, transport: Transport, system: System, options: RunOptions, r_list: float) -> None:
+    energies_ahead, frames_ahead = ENERGIES_AHEAD, FRAMES_AHEAD
+
+    def __init__(
+        self, transport: Transport, system: System, options: RunOptions, r_list: float, nstlist: int
+    ) -> None:
         if transport.size != 1:
             raise TransportError(f"--device cuda: one GPU runs one rank, not {transport.size}; use --ranks 1")
         self.transport, self.system, self.options, self.r_list = transport, system, options, r_list
@@ -115,7 +128,6 @@ class GpuRank:
         self._update = GpuUpdate(
             self.device, self._update_constants(), system.v, fixed, self._exclusions.water_field
         )
-        self._waters_started = False
         self._bonded = GpuBonded(
             self.device,
             topology.terms,
@@ -129,12 +141,25 @@ class GpuRank:
         )
         self._sums = self.device.zeros(N_SUMS + 9, np.int64 if fixed else np.float64)
         self._pair_sums, self._constraint_virial = self._sums[:N_PAIR_SUMS], self._sums[N_SUMS:]
-        self._r_inner = None if fixed else inner_cutoff(system, r_list, PRUNE_INTERVAL)
+        self._r_inner = None if fixed else inner_cutoff(system, r_list, PRUNE_INTERVAL, nstlist)
         self.sums: NDArray[np.float64] = np.zeros(N_SUMS + 9)
         self.kinetic = 0.0
-        self._first_step, self._fresh = system.step, True
+        self._n_list = nstlist
+        self._first_step = self._clock = system.step
+        self._update.set_step(system.step)
+        self._update.set_start(system.step)
+        self._bonded_branch = self.device.new_stream(priority=-1) if self._bonded.n_terms else None
+        self._graphs = StepGraphs(self.device) if options.graph and not options.trace else None
+        self._phases = self.phases()
+        self._silent = PhaseTimer()
+        words = (self._pairs.error_word, self._bonded.error_word, self._update.control)
+        self._mirror = Mirror(self.device, (*words, self._sums), ENERGIES_AHEAD + 1)
+        self._snapshots = Snapshots(self.device, FRAMES_AHEAD)
+        self._searched: tuple[Any, Any] | None = None
+        self._earlier: tuple[Any, Any] | None = None
         self._slots = self._rows_of_files()
-        self._settle_in()
+        self._ahead: Callable[[], list[Array]] | None = None
+        self.search()
         self._verify_masks()
 
     def _update_constants(self) -> UpdateConstants:
@@ -154,9 +179,49 @@ class GpuRank:
 
     # ---- search -------------------------------------------------------------------------------------------------
 
+    def search_ahead(self) -> None:
+        """Launch a search of the positions that the steps launched so far will lead to; nothing waits."""
+        self._pairs.begin_search(self._slots.x, self._slots.gid, self.system.box, self.r_list, self._r_inner)
+        if self._pairs.slots is not self._slots:
+            self._move_in(self._pairs.slots)
+        self._earlier, self._searched = self._searched, self._keep(self._earlier)
+        self._update.settle_in(self._slots, self.f)
+        self._start_forces(energies=False, waters_started=False)
+        self._ahead = self._status.take()
+
     def search(self) -> None:
-        """Put the atoms in order again and build the pair list."""
-        self._settle_in()
+        """Put the atoms in order again and build the pair list; completes a `search_ahead`."""
+        if self._ahead is None:
+            self.search_ahead()
+        assert self._ahead is not None
+        counters = self._ahead()[-1]
+        version, self._ahead = self._pairs.version, None
+        self._counts = self._pairs.finish_search(counters)
+        if self._graphs is not None and self._pairs.version != version:
+            self._graphs.clear()
+        self._first_step = self._clock
+        self.n_searches += 1
+
+    def _move_in(self, slots: Slots) -> None:
+        """Arrays for slots of another capacity, and whatever refers to them."""
+        self._slots = slots
+        self.f = self.device.zeros((slots.capacity, 4), np.int64 if self.reproducible else np.float32)
+        self._exclusions.settle_in(slots, self.f, self._pair_sums)
+        self._bonded.settle_in(slots, self.f, self._sums, self._bonded_branch)
+        words = (self._pairs.error_word, self._bonded.error_word, self._update.control)
+        self._status = Mirror(self.device, (*words, self._pairs.pairs.counters), 2)
+        self._earlier = None
+        if self._graphs is not None:
+            self._graphs.clear()
+
+    def _keep(self, room: tuple[Any, Any] | None) -> tuple[Any, Any]:
+        """Copies of the positions and ids of all slots, in arrays that are not needed any more."""
+        now = self._slots.x, self._slots.gid
+        if room is None or room[0].shape != now[0].shape:
+            room = (self.device.empty(now[0].shape, np.int32), self.device.empty(now[1].shape, np.int32))
+        for copy, array in zip(room, now, strict=True):
+            copy.data.copy_from_device_async(array.data, array.nbytes, self.device.stream)
+        return room
 
     def take_up(self, x: NDArray[np.int32], thermostat_work: float) -> None:
         """Go on inside a list lifetime that was built from the positions of its search; as for `Rank`."""
@@ -164,34 +229,36 @@ class GpuRank:
         rows[gid >= 0, :3] = x[gid[gid >= 0]]
         with self.device.current():
             self._slots.x[...] = self.device.to_device(rows)
+        self._start_forces(energies=False, waters_started=False)
         self._update.set_work(thermostat_work)
         self.thermostat_work = thermostat_work
 
     def searched(self) -> LocalAtoms:
-        """The rows at the last search; waits for the device."""
-        return LocalAtoms(self.domain.gid, self._rows(self._searched_x), self.velocities)
-
-    def images(self) -> None:
-        """Box crossings are not counted on a GPU."""
-        return None
+        """Positions at the last search that was completed, velocities of now; waits for the device."""
+        kept = self._searched if self._ahead is None else self._earlier
+        assert kept is not None
+        x, gid = (self.device.to_host(array) for array in kept)
+        by_gid = np.zeros((self.system.topology.n_atoms, 3), np.int32)
+        by_gid[gid[gid >= 0]] = x[gid >= 0, :3]
+        now = self.rows()
+        return LocalAtoms(now.gid, by_gid[now.gid], now.v)
 
     def read_work(self) -> float:
         """Work of the thermostat so far, kJ/mol; waits for the device."""
         return float(self._update.read()["work"])
 
     def failure(self) -> Failure | None:
-        """What went wrong first since the last search; waits for the device."""
-        error = int(self._update.read()["error"])
+        """What went wrong first since the start; waits for the device."""
+        overlaps, bad_atom, control, _ = (self._ahead or self._mirror.take())()
+        error = int(self._update.as_record(control)["error"])
         if error != NO_ERROR:
-            step, gid = self._first_step + (error >> 32), error & 0xFFFFFFFF
+            step, gid = self.system.step + (error >> 32), error & 0xFFFFFFFF
             return self._new_failure(step, gid, CANNOT_MOVE)
-        try:
-            self._pairs.check()
-        except UnstableError:
-            return self._new_failure(self.flags.step, self._strongest(), OVERLAPS)
-        gid = self._bonded.bad_atom() if self._bonded.n_terms else -1
-        if gid >= 0:
-            return self._new_failure(self.flags.step, gid, BONDED_OUT_OF_RANGE)
+        since = f" (in one of the steps {self._first_step} to {self._clock})"
+        if overlaps[0]:
+            return self._new_failure(self._first_step, self._fastest(), OVERLAPS + since)
+        if bad_atom[0]:
+            return self._new_failure(self._first_step, int(bad_atom[0]) - 1, BONDED_OUT_OF_RANGE + since)
         return None
 
     @staticmethod
@@ -200,10 +267,11 @@ class GpuRank:
             step, gid, reason, float("nan"), None, np.zeros(0, np.int32), np.zeros((0, 3), np.int32)
         )
 
-    def _strongest(self) -> int:
-        """Global id of the atom with the largest force; one that is not finite counts as largest."""
-        f = self._rows(self.f).astype(np.float64)
-        return int(self.domain.gid[np.argmax(np.nan_to_num((f * f).sum(1), nan=np.inf))])
+    def _fastest(self) -> int:
+        """Global id of the fastest atom; a velocity that is not finite counts as largest."""
+        now = self.rows()
+        speed = (now.v.astype(np.float64) ** 2).sum(1)
+        return int(now.gid[np.argmax(np.nan_to_num(speed, nan=np.inf))])
 
     def _rows_of_files(self) -> Slots:
         """The atoms in the order of the files, for the first search."""
@@ -212,23 +280,6 @@ class GpuRank:
         x[:, :3] = self.system.x
         gid = to_device(np.arange(n, dtype=np.int32))
         return Slots(n, n, to_device(x), gid, source=None, slot_of_gid=None, parameters=None)
-
-    def _settle_in(self) -> None:
-        """Search, and take over the slots that it leaves."""
-        self._counts = self._pairs.search(
-            self._slots.x, self._slots.gid, self.system.box, self.r_list, self._r_inner
-        )
-        if self._pairs.slots is not self._slots:
-            self._slots = slots = self._pairs.slots
-            self._searched_x = self.device.empty(slots.x.shape, np.int32)
-            self.f = self.device.zeros((slots.capacity, 4), np.int64 if self.reproducible else np.float32)
-            self._exclusions.settle_in(slots, self.f, self._pair_sums)
-            self._bonded.settle_in(slots, self.f, self._sums)
-        x = self._slots.x
-        self._searched_x.data.copy_from_device_async(x.data, x.nbytes, self.device.stream)
-        self._update.settle_in(self._slots, self.f)
-        self._waters_started, self._fresh = False, True
-        self.n_searches += 1
 
     def _verify_masks(self) -> None:
         """The excluded pairs masked in the first list must be those of the topology within the list cut-off."""
@@ -241,64 +292,123 @@ class GpuRank:
                 "a pair is lost or listed twice; please report this"
             )
 
-    # ---- a step -------------------------------------------------------------------------------------------------
+    # ---- steps --------------------------------------------------------------------------------------------------
 
-    def begin_step(self, flags: StepFlags) -> None:
-        """Set what this step does; clears the sums of energy steps."""
-        self.flags = flags
-        if self._fresh:
-            self._first_step, self._fresh = flags.step, False
-            self._update.set_first_step(flags.step)
+    def advance(self, step: int, n: int, energies: bool, timer: PhaseTimer) -> None:
+        """Make `n` steps from `step` on; with `energies` those of the first."""
+        if self._ahead is not None:
+            self.search()
+        self._set_clock(step)
+        if self._graphs is None:
+            self._launch_steps(step, n, energies, timer)
+        else:
+            s = self.system.settings
+            phases = [(step - self._first_step) % PRUNE_INTERVAL]
+            phases += [step % interval for interval in (s.nsttcouple, s.nstcomm) if interval > 0]
+            work = partial(self._launch_steps, step, n, energies, self._silent)
+            timer.timed("steps", partial(self._graphs.run, (n, energies, *phases), n, work))
+        self._clock = step + n
+
+    def _launch_steps(self, first: int, n: int, energies: bool, timer: PhaseTimer) -> None:
+        for offset in range(n):
+            self.begin_step(
+                step_flags(self.system.settings, first + offset, energies and offset == 0), offset
+            )
+            timer.run(self._phases)
+        self._update.tick(n)
+
+    def _set_clock(self, step: int) -> None:
+        if step != self._clock:
+            self._update.set_step(step)
+            self._clock = step
+
+    def begin_step(self, flags: StepFlags, offset: int = 0) -> None:
+        """Set what this step does and how far it is from the device's step; clears the sums of energy steps."""
+        self.flags, self._offset = flags, offset
         if flags.energies:
             self.device.clear(self._sums)
 
     def phases(self) -> tuple[Phase, ...]:
         """Phases of one leap-frog step, in order (Hockney & Eastwood 1988)."""
-        return (*self.force_phases(), Phase("update", self.update))
+        return (*self.force_phases(), self._phase("update", self.update))
 
     def force_phases(self) -> tuple[Phase, ...]:
-        """Phases that bring the forces up to date; the first one also clears them."""
-        bonded = self._bonded
-        phases = (
-            Phase("forces.exclusions", self._start_forces),
-            Phase("forces.pairs", self._pair_forces),
+        """Phases that bring the forces up to date; bonded terms run beside the pairs."""
+        start = self._phase("forces.exclusions", lambda: self._start_forces(self.flags.energies, True))
+        pairs = self._phase("forces.pairs", self._pair_forces)
+        branch = self._bonded_branch
+        if branch is None:
+            return start, pairs
+        return (
+            start,
+            self._phase("forces.bonded.begin", self._begin_bonded),
+            pairs,
+            self._phase("forces.bonded.end", lambda: self.device.join(branch)),
         )
-        if not bonded.n_terms:
-            return phases
-        return (*phases, Phase("forces.bonded", lambda: bonded.add_forces(self.flags.energies)))
 
-    def _start_forces(self) -> None:
-        self._exclusions.start_forces(self.flags.energies, self._waters_started)
-        self._waters_started = False
+    def _phase(self, name: str, call: Callable[[], None]) -> Phase:
+        """A phase; when phases are timed one by one it ends with the device's work."""
+        if not self.options.trace:
+            return Phase(name, call)
+
+        def call_and_wait() -> None:
+            call()
+            self.device.synchronize()
+
+        return Phase(name, call_and_wait)
+
+    def _start_forces(self, energies: bool, waters_started: bool) -> None:
+        self._exclusions.start_forces(energies, waters_started)
+
+    def _begin_bonded(self) -> None:
+        self.device.fork(self._bonded_branch)
+        self._bonded.add_forces(self.flags.energies)
 
     def _pair_forces(self) -> None:
         prune = self._r_inner is not None and (self.flags.step - self._first_step) % PRUNE_INTERVAL == 0
         self._pairs.forces(self.f, self._pair_sums if self.flags.energies else None, prune)
 
     def update(self) -> None:
-        """Thermostat, kick, drift, constraints; on energy steps also the sums, for which the host waits."""
+        """Thermostat, kick, drift, constraints, the start of the next forces; on energy steps also the sums."""
         flags, update = self.flags, self._update
-        offset = flags.step - self._first_step
         coupled = flags.thermostat or flags.remove_com
         if coupled or flags.energies:
-            update.sum_kinetic(offset, flags.thermostat, flags.remove_com)
-        update.move(offset, coupled, self._constraint_virial if flags.energies else None)
-        self._waters_started = True
+            update.sum_kinetic(self._offset, flags.thermostat, flags.remove_com)
+        update.move(self._offset, coupled, self._constraint_virial if flags.energies else None)
         if flags.energies:
             update.sum_kinetic_after()
-            self._read_energies()
 
-    def _read_energies(self) -> None:
-        """Energies and virials of this step, kJ/mol."""
-        control, sums = self._update.read(), self.device.to_host(self._sums)
+    def take_energies(self) -> Callable[[], None]:
+        """Copy the energies of the step just launched; the function waits for them and makes them those of now."""
+        read = self._mirror.take()
+        return lambda: self._set_energies(read())
+
+    def _set_energies(self, copies: list[Array]) -> None:
+        """Energies and virials, kJ/mol, from a copy of the sums and of the control record."""
+        control, sums = self._update.as_record(copies[2]), copies[3]
         self_energy(self.system.topology.charge, self._pairs.constants, sums[:N_PAIR_SUMS])
         self.sums = sums.astype(np.float64) / (ENERGY_SCALE if self.reproducible else 1.0)
         self.kinetic = 0.5 * float(control["before"] + control["after"])
         self.thermostat_work = float(control["work"])
 
     def evaluate(self, step: int, timer: PhaseTimer) -> None:
-        """Energies of the current positions without moving: a whole step that is then taken back."""
-        self.begin_step(StepFlags(step, energies=True))
+        """Energies of the current positions without moving."""
+        if self._ahead is not None:
+            self.search()
+        self._try_step(StepFlags(step, energies=True), timer)
+        self.take_energies()()
+
+    def warm_up(self, step: int, timer: PhaseTimer) -> None:
+        """Compile or load every kernel of a step; nothing moves."""
+        self.evaluate(step, timer)
+        for later in range(2):  # with a pruning of the list, and without
+            self._try_step(StepFlags(step + later), timer)
+        self._set_clock(step)
+
+    def _try_step(self, flags: StepFlags, timer: PhaseTimer) -> None:
+        """A whole step that is then taken back."""
+        self._set_clock(flags.step)
+        self.begin_step(flags)
         timer.run(self.force_phases())
         with self.device.current():
             kept = [(array, array.copy()) for array in (self._slots.x, self._update.velocities)]
@@ -306,7 +416,7 @@ class GpuRank:
         with self.device.current():
             for array, copy in kept:
                 array[...] = copy
-        self._waters_started = False
+        self._start_forces(energies=False, waters_started=False)
 
     def wait(self) -> None:
         """Until everything launched is done."""
@@ -314,22 +424,33 @@ class GpuRank:
 
     # ---- what is read from outside ------------------------------------------------------------------------------
 
+    def graph_report(self) -> dict[str, int] | str:
+        """What the graph of most steps holds, or why there is none."""
+        if self._graphs is not None:
+            return self._graphs.report()
+        return "none: " + ("--trace times the phases one by one" if self.options.trace else "not wanted")
+
+    def take_rows(self) -> Callable[[], LocalAtoms]:
+        """Copy the rows as they are after the steps launched so far; the function waits for them."""
+        read = self._snapshots.take((self._slots.gid, self._slots.x, self._update.velocities))
+
+        def rows() -> LocalAtoms:
+            gid, x, v = read()
+            filled = gid >= 0
+            return LocalAtoms(gid[filled], x[filled, :3], v[filled, :3])
+
+        return rows
+
+    def rows(self) -> LocalAtoms:
+        """Global ids, positions and velocities now; waits for the device."""
+        gid, x, v = (
+            self.device.to_host(a) for a in (self._slots.gid, self._slots.x, self._update.velocities)
+        )
+        filled = gid >= 0
+        return LocalAtoms(gid[filled], x[filled, :3], v[filled, :3])
+
     @property
     def domain(self) -> DeviceRows:
-        """Global ids of the rows of `x` and `velocities`; waits for the device."""
+        """What a summary says of the rows; waits for the device."""
         gid = self.device.to_host(self._slots.gid)
         return DeviceRows(gid[gid >= 0], self._plan)
-
-    @property
-    def x(self) -> NDArray[np.int32]:
-        """(n, 3) int32, lattice units, in the order of ``domain.gid``; waits for the device."""
-        return self._rows(self._slots.x)
-
-    @property
-    def velocities(self) -> NDArray[np.float32]:
-        """(n, 3) float32, nm/ps, in the order of ``domain.gid``; waits for the device."""
-        return self._rows(self._update.velocities)
-
-    def _rows(self, array: Any) -> NDArray[Any]:
-        filled = self.device.to_host(self._slots.gid) >= 0
-        return np.ascontiguousarray(self.device.to_host(array)[filled, :3])

@@ -26,13 +26,17 @@ class RunOptions:
     timeout : float or None
         Bound of every host wait in seconds; None: PULSEMD_TIMEOUT, else 30.
     trace : bool
-        Keep every phase call for a timeline.
+        Keep every phase call for a timeline; on a GPU phases then run one by one.
     count_images : bool
         Count box crossings, for unwrapped output; on CPUs only.
     device : {'cpu', 'cuda', 'auto'}
         ``auto`` is resolved by `pulsemd.engine.device.choose_device` before a run.
     device_reason : str
         Why this device was taken, for the report.
+    raise_nstlist : bool
+        Whether a GPU may search less often than the settings say, with a larger list cut-off.
+    graph : bool
+        Whether a GPU runs its steps as CUDA graphs; never with `trace`.
     """
 
     ranks: int = 1
@@ -45,6 +49,8 @@ class RunOptions:
     count_images: bool = False
     device: Device = "cpu"
     device_reason: str = "as asked for"
+    raise_nstlist: bool = False
+    graph: bool = True
 
     @property
     def rung(self) -> str:

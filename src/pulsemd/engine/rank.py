@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from pulsemd.domain.lattice import LATTICE, widths
 from pulsemd.domain.migrate import migrate
 from pulsemd.domain.plan import LocalDomain, build_halo
 from pulsemd.engine.blowup import BONDED_OUT_OF_RANGE, CANNOT_MOVE, OVERLAPS, Failure
-from pulsemd.engine.coupling import degrees_of_freedom, v_rescale_factor
+from pulsemd.engine.coupling import StepFlags, degrees_of_freedom, step_flags, v_rescale_factor
 from pulsemd.engine.energies import (
     ENERGY_SCALE,
     FORCE_SCALE,
@@ -46,16 +46,6 @@ GROWTH = 1.2
 """Arrays grow to this multiple of the largest need of any rank, so that few searches reallocate."""
 
 
-@dataclass
-class StepFlags:
-    """What the current step does besides moving atoms."""
-
-    step: int = 0
-    energies: bool = False
-    thermostat: bool = False
-    remove_com: bool = False
-
-
 class Rank:
     """State and work of one rank.
 
@@ -79,6 +69,7 @@ class Rank:
     """
 
     device_name = "cpu"
+    energies_ahead = frames_ahead = 1
 
     def __init__(self, transport: Transport, system: System, options: RunOptions, r_list: float) -> None:
         self.transport, self.system, self.options, self.r_list = transport, system, options, r_list
@@ -118,11 +109,15 @@ class Rank:
         self.kinetic = 0.0
         self.capacity = 0
         self._failure: Failure | None = None
+        self._phases = self.phases()
         image = system.start_images() if options.count_images else None
         atoms = select_owned(self.grid, transport.rank, self._groups, system.x, system.v, image)
         self._settle_in(atoms, extent)
 
     # ---- search -------------------------------------------------------------------------------------------------
+
+    def search_ahead(self) -> None:
+        """Nothing: here a search begins when it is made."""
 
     def search(self) -> None:
         """Migrate, plan the halo, build the pair list; collective.
@@ -132,13 +127,12 @@ class Rank:
         DomainError
             If the counts of excluded pairs, summed over ranks, differ from the topology.
         """
-        n, extent = self.domain.n_owned, 0.0
+        extent = 0.0
         if self._terms.span_groups:
             self.channel_x.forward()
             extent = self._terms.extent(self.domain, self.x[: self.domain.n_local], self.system.box)
-        atoms = LocalAtoms(self.domain.gid[:n], self.x[:n], self.velocities, self.images())
         self.grid = balanced_grid(self.grid, self._work, self.system.box, self.domain.halo_width)
-        self._settle_in(migrate(self.transport, self.grid, self._groups, atoms), extent)
+        self._settle_in(migrate(self.transport, self.grid, self._groups, self.rows()), extent)
 
     def _settle_in(self, atoms: LocalAtoms, extent: float) -> None:
         self.domain = build_halo(
@@ -169,8 +163,17 @@ class Rank:
         self.x[:n] = x[self.domain.gid[:n]]
         self.thermostat_work = thermostat_work
 
+    def rows(self) -> LocalAtoms:
+        """The owned rows now."""
+        n = self.domain.n_owned
+        return LocalAtoms(self.domain.gid[:n], self.x[:n], self.velocities, self.images())
+
+    def take_rows(self) -> Callable[[], LocalAtoms]:
+        """A function that gives the rows, called before the next step."""
+        return self.rows
+
     def searched(self) -> LocalAtoms:
-        """The owned rows at the last search."""
+        """The owned rows at the last search, with the velocities of now."""
         return self.domain.atoms
 
     def images(self) -> NDArray[np.int32] | None:
@@ -243,6 +246,13 @@ class Rank:
             )
 
     # ---- a step -------------------------------------------------------------------------------------------------
+
+    def advance(self, step: int, n: int, energies: bool, timer: PhaseTimer) -> None:
+        """Make `n` steps from `step` on; with `energies` those of the first."""
+        for offset in range(n):
+            flags = step_flags(self.system.settings, step + offset, energies and offset == 0)
+            self.begin_step(flags)
+            timer.run(self._phases)
 
     def begin_step(self, flags: StepFlags) -> None:
         """Set what this step does; clears the sums of energy steps."""
@@ -417,6 +427,20 @@ class Rank:
         x, v = self.x[:n].copy(), self.velocities[:n].copy()
         timer.timed("update", self.update)
         self.x[:n], self.velocities[:n] = x, v
+
+    def take_energies(self) -> Callable[[], None]:
+        """A function after which the energies of the last energy step are those of now: they are already."""
+        return lambda: None
+
+    def warm_up(self, step: int, timer: PhaseTimer) -> None:
+        """Compile or load every kernel of a step; nothing moves."""
+        self.evaluate(step, timer)
+        self.begin_step(StepFlags(step))
+        timer.run(self.force_phases())
+
+    def graph_report(self) -> str:
+        """Why there is no CUDA graph."""
+        return "none: CUDA graphs need a GPU"
 
     def wait(self) -> None:
         """Until everything launched is done: at once, on a CPU."""

@@ -7,7 +7,9 @@ from numpy.typing import NDArray
 
 from pulsemd.base.errors import InputError
 from pulsemd.base.units import BOLTZMANN
+from pulsemd.domain.lattice import widths
 from pulsemd.engine.movers import water_kinds
+from pulsemd.engine.options import RunOptions
 from pulsemd.engine.system import System
 from pulsemd.engine.verlet_buffer import (
     AtomKinds,
@@ -23,9 +25,40 @@ from pulsemd.engine.verlet_buffer import (
 from pulsemd.kernels.nonbonded.settings import pair_constants
 from pulsemd.topology.records import Topology
 
+GPU_NSTLIST = ((200_000, 100), (2**62, 50))
+"""Steps between two searches that measured fastest on a GPU, up to a number of atoms."""
 
-def choose_list_cutoff(system: System) -> float:
+
+def choose_nstlist(system: System, options: RunOptions) -> int:
+    """Steps between two searches: those of the settings, or more where that is faster and may be.
+
+    In reproducible mode the pairs of a list are part of the trajectory, so the settings stay as they are; so they do
+    with a given ``rlist``. A continued run goes on with what it began with.
+    """
+    s, earlier = system.settings, system.continuation
+    if earlier is not None:
+        return earlier.nstlist
+    fixed = s.verlet_buffer_tolerance < 0 or options.precision == "reproducible" or s.nsteps == 0
+    if options.device != "cuda" or not options.raise_nstlist or fixed:
+        return s.nstlist
+    wanted = next(n for most, n in GPU_NSTLIST if system.topology.n_atoms <= most)
+    half = 0.5 * float(widths(system.box).min())
+    for nstlist in range(wanted - wanted % s.nstlist, s.nstlist, -s.nstlist):
+        try:
+            if choose_list_cutoff(system, nstlist) <= half:
+                return nstlist
+        except InputError:  # no list cut-off is large enough for so long
+            continue
+    return s.nstlist
+
+
+def choose_list_cutoff(system: System, nstlist: int) -> float:
     """List cut-off in nm: from the drift tolerance, or the given ``rlist`` where that is negative.
+
+    Parameters
+    ----------
+    system : System
+    nstlist : int, steps between two searches
 
     Raises
     ------
@@ -40,16 +73,16 @@ def choose_list_cutoff(system: System) -> float:
         return s.rlist
     if s.nsteps == 0:
         return r_cut
-    return _cutoff_for(system, s.nstlist)
+    return _cutoff_for(system, nstlist)
 
 
-def inner_cutoff(system: System, r_list: float, interval: int) -> float | None:
+def inner_cutoff(system: System, r_list: float, interval: int, nstlist: int) -> float | None:
     """Radius in nm that a list pruned every `interval` steps must keep for the same drift tolerance.
 
     None where pruning gains nothing: a given ``rlist``, or a list that is no older than that anyway.
     """
     s = system.settings
-    if s.verlet_buffer_tolerance < 0 or interval >= s.nstlist:
+    if s.verlet_buffer_tolerance < 0 or interval >= nstlist:
         return None
     radius = _cutoff_for(system, interval)
     return radius if radius < r_list else None

@@ -4,65 +4,23 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pulsemd.base.errors import UnstableError
+from pulsemd.domain.atoms import LocalAtoms
 from pulsemd.domain.lattice import check_cutoff
 from pulsemd.engine.blowup import describe_failure
 from pulsemd.engine.device import new_rank
 from pulsemd.engine.energies import energy_names, energy_record
 from pulsemd.engine.options import RunOptions
-from pulsemd.engine.rank import StepFlags
-from pulsemd.engine.setup import choose_list_cutoff
+from pulsemd.engine.reporters import Frame, PendingReports, Report, Reporter, steps_to_next
+from pulsemd.engine.setup import choose_list_cutoff, choose_nstlist
 from pulsemd.engine.system import System
 from pulsemd.halo import Transport
 from pulsemd.schedule.phase import PhaseTimer
-
-
-@dataclass(frozen=True)
-class Frame:
-    """Positions and velocities of all atoms, on rank 0.
-
-    Parameters
-    ----------
-    step : int
-    time : float, ps
-    x : (n, 3) int32, lattice units of the run's box
-    v : (n, 3) float32, nm/ps, half a step before `x`
-    image : (n, 3) int32, or None
-        Box crossings, where they are counted.
-    """
-
-    step: int
-    time: float
-    x: NDArray[np.int32]
-    v: NDArray[np.float32]
-    image: NDArray[np.int32] | None = None
-
-
-@dataclass(frozen=True)
-class Reporter:
-    """What is called on rank 0 at every step divisible by `interval`; 0: after the last step only.
-
-    Parameters
-    ----------
-    interval : int
-    energies : function of (step, time [ps], energies by name), also called after the last step
-    frame : function of a `Frame`
-    """
-
-    interval: int
-    energies: Callable[[int, float, dict[str, float]], None] | None = None
-    frame: Callable[[Frame], None] | None = None
-
-    def due(self, step: int) -> bool:
-        """Whether the positions of this step are to be reported."""
-        return self.interval > 0 and step % self.interval == 0
 
 
 class Simulation:
@@ -79,6 +37,13 @@ class Simulation:
     crashed : function of a `Frame`, optional
         Called on rank 0 with the positions of the last search when the simulation blows up; what it returns is
         added to the error.
+
+    Attributes
+    ----------
+    step : int
+    r_list : float, nm
+    nstlist : int
+        Steps between two searches.
 
     Raises
     ------
@@ -100,11 +65,12 @@ class Simulation:
         self.step = system.step
         self._crashed = crashed
         earlier = system.continuation
-        self.r_list = choose_list_cutoff(system) if earlier is None else earlier.list_cutoff
+        self.nstlist = choose_nstlist(system, options)
+        self.r_list = choose_list_cutoff(system, self.nstlist) if earlier is None else earlier.list_cutoff
         check_cutoff(self.r_list, system.box)
-        self.rank = new_rank(transport, system, options, self.r_list)
+        self.rank = new_rank(transport, system, options, self.r_list, self.nstlist)
         self.grid = self.rank.grid
-        self._phases = self.rank.phases()
+        self._pending = PendingReports(self.rank.energies_ahead, self.rank.frames_ahead)
         self._searched = self.step
         self._list_is_older = earlier is not None and not self.search_is_next
         if earlier is not None:
@@ -117,12 +83,12 @@ class Simulation:
     @property
     def search_is_next(self) -> bool:
         """Whether the next step begins with a search, so that the pair list follows from the positions now."""
-        return self.step % self.system.settings.nstlist == 0
+        return self.step % self.nstlist == 0
 
     @property
     def time(self) -> float:
         """Time of the current positions, ps."""
-        return self.system.settings.tinit + self.step * self.system.settings.dt
+        return self._time_of(self.step)
 
     def run(self, n_steps: int, at_search: Callable[[int], bool] | None = None) -> int:
         """Make `n_steps` steps; energies and frames of the first positions are included, of the last ones not.
@@ -143,29 +109,59 @@ class Simulation:
         UnstableError
             On every rank, if the simulation blew up on any.
         """
-        first = self.step
-        while self.step < first + n_steps:
+        first, last = self.step, self.step + n_steps
+        while self.step < last:
             if self.search_is_next:
-                self._require_stable()
+                fresh = self.step != self._searched
+                if fresh:
+                    self.timer.timed("search", self.rank.search_ahead)
+                self._deliver()
                 if at_search is not None and at_search(self.step):
                     break
-                if self.step != self._searched:
+                if fresh:
                     self.timer.timed("search", self.rank.search)
                     self._searched = self.step
-            self._step()
+            self._run_to(min(last, self.step - self.step % self.nstlist + self.nstlist))
         self.timer.timed("wait", self.rank.wait)
-        self._require_stable()
+        self._deliver()
         return self.step - first
 
-    def _step(self) -> None:
-        due = [r for r in self.reporters if r.due(self.step)]
-        if any(r.frame for r in due):
-            self.timer.timed("output", partial(self._report_frame, due))
-        self.rank.begin_step(self._flags(any(r.energies for r in due)))
-        self.timer.run(self._phases)
-        if self.rank.flags.energies:
-            self._report_energies(due)
-        self.step += 1
+    def _run_to(self, end: int) -> None:
+        """Make the steps before `end`, none of which begins with a search."""
+        while self.step < end:
+            due = [r for r in self.reporters if r.due(self.step)]
+            energies = any(r.energies for r in due)
+            if any(r.frame for r in due):
+                self._take_frame(due)
+            n = 1 if energies else steps_to_next(self.reporters, self.step, end)
+            self.rank.advance(self.step, n, energies, self.timer)
+            if energies:
+                self._take_energies(due)
+            self.step += n
+
+    def _take_frame(self, reporters: list[Reporter]) -> None:
+        """Have the positions of now reported."""
+        step, rows = self.step, self.rank.take_rows()
+        self._report(Report(step, True, lambda: self._report_frame(reporters, step, rows())))
+
+    def _take_energies(self, reporters: list[Reporter]) -> None:
+        """Have the energies of the last step reported."""
+        step, read = self.step, self.rank.take_energies()
+
+        def deliver() -> None:
+            read()
+            self._report_energies(reporters, step)
+
+        self._report(Report(step, False, deliver))
+
+    def _report(self, report: Report) -> None:
+        if self._pending.add(report):
+            self._deliver()
+
+    def _deliver(self) -> None:
+        """Give the reporters what is pending, once it is known that nothing failed; waits for the device."""
+        self.timer.timed("wait", self._require_stable)
+        self.timer.timed("output", self._pending.deliver)
 
     def _require_stable(self) -> None:
         """Raise the same UnstableError on every rank if one of them failed; collective."""
@@ -174,6 +170,7 @@ class Simulation:
         if not found:
             return
         failure, rank = min(found, key=lambda f: f[0].urgency)
+        self._pending.deliver(before=failure.step)
         frame = self.gather_searched()
         told: tuple[str, list[str]] | None = None
         if frame is not None:
@@ -193,19 +190,17 @@ class Simulation:
         """Compile or load every kernel of the run: a search, forces with energies and without; nothing moves."""
         if not self._list_is_older:
             self.rank.search()
-        self.rank.evaluate(self.step, self.timer)
-        self.rank.begin_step(StepFlags(self.step))
-        self.timer.run(self.rank.force_phases())
+        self.rank.warm_up(self.step, self.timer)
         self.timer.reset()
 
     def finish(self) -> None:
         """Report the last positions, without moving: energies always, frames where due or wanted at the end only."""
         if any(r.energies for r in self.reporters):
             self.evaluate()
-            self._report_energies(self.reporters)
+            self._report_energies(self.reporters, self.step)
         last = [r for r in self.reporters if r.frame and (r.due(self.step) or r.interval == 0)]
         if last:
-            self._report_frame(last)
+            self._report_frame(last, self.step, self.rank.rows())
 
     def evaluate(self) -> dict[str, float]:
         """Energies of the current positions, the same on every rank."""
@@ -228,25 +223,24 @@ class Simulation:
 
     def gather(self) -> Frame | None:
         """The current frame on rank 0, None elsewhere."""
-        n = self.rank.domain.n_owned
-        return self._frame(self.step, self.rank.x[:n], self.rank.images())
+        return self._frame(self.step, self.rank.rows())
 
     def gather_searched(self) -> Frame | None:
         """Positions and box crossings at the last search, with the velocities of now; on rank 0, None elsewhere."""
-        atoms = self.rank.searched()
-        return self._frame(self._searched, atoms.x, atoms.image)
+        return self._frame(self._searched, self.rank.searched())
 
-    def _frame(self, step: int, x: NDArray[np.int32], image: NDArray[np.int32] | None) -> Frame | None:
-        n = self.rank.domain.n_owned
-        columns = [self.rank.domain.gid[:n], x, self.rank.velocities[:n]]
-        columns += [] if image is None else [image]
+    def _frame(self, step: int, atoms: LocalAtoms) -> Frame | None:
+        columns = [atoms.gid, atoms.x, atoms.v]
+        columns += [] if atoms.image is None else [atoms.image]
         parts = [self._to_root(array) for array in columns]
         if self.transport.rank != 0:
             return None
         gid, *arrays = (np.concatenate(part) for part in parts)
         order = np.argsort(gid, kind="stable")
-        time = self.system.settings.tinit + step * self.system.settings.dt
-        return Frame(step, time, *(array[order] for array in arrays))
+        return Frame(step, self._time_of(step), *(array[order] for array in arrays))
+
+    def _time_of(self, step: int) -> float:
+        return self.system.settings.tinit + step * self.system.settings.dt
 
     def trajectory_hash(self) -> str | None:
         """SHA-256 of step, box, positions and velocities in the files' frame, on rank 0 (see the file formats)."""
@@ -260,31 +254,20 @@ class Simulation:
         digest.update(frame.v.astype("<f4").tobytes())
         return digest.hexdigest()
 
-    def _flags(self, energies: bool) -> StepFlags:
-        s, step = self.system.settings, self.step
-        return StepFlags(
-            step=step,
-            energies=energies,
-            thermostat=s.tcoupl != "no" and step % s.nsttcouple == 0,
-            remove_com=s.comm_mode == "linear" and s.nstcomm > 0 and step % s.nstcomm == 0,
-        )
-
     def _to_root(self, array: NDArray[Any]) -> list[NDArray[Any]]:
         empty = array[:0]
         return self.transport.alltoall([array] + [empty] * (self.transport.size - 1))
 
-    def _report_frame(self, reporters: list[Reporter]) -> None:
-        self._require_stable()
-        frame = self.gather()
+    def _report_frame(self, reporters: list[Reporter], step: int, atoms: LocalAtoms) -> None:
+        frame = self._frame(step, atoms)
         if frame is not None:
             for reporter in reporters:
                 if reporter.frame is not None:
                     reporter.frame(frame)
 
-    def _report_energies(self, reporters: list[Reporter]) -> None:
-        self._require_stable()
+    def _report_energies(self, reporters: list[Reporter], step: int) -> None:
         if self.transport.rank == 0:
             record = self.energies()
             for reporter in reporters:
                 if reporter.energies is not None:
-                    reporter.energies(self.step, self.time, record)
+                    reporter.energies(step, self._time_of(step), record)

@@ -35,11 +35,13 @@ class Continuation:
     x : (n, 3) int32, lattice units
         Positions at `System.step`; `System.x` are those of the last search, which define the pair list.
     list_cutoff : float, nm
+    nstlist : int, steps between two searches
     thermostat_work : float, kJ/mol, so far
     """
 
     x: NDArray[np.int32]
     list_cutoff: float
+    nstlist: int
     thermostat_work: float
 
 

@@ -11,7 +11,8 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from pulsemd.engine.options import RunOptions
-from pulsemd.engine.simulation import Reporter, Simulation
+from pulsemd.engine.reporters import Reporter
+from pulsemd.engine.simulation import Simulation
 from pulsemd.engine.system import System
 from pulsemd.halo import Transport
 
@@ -61,6 +62,7 @@ class Worker:
             "transport": transport.name,
             "device": rank.device_name,
             "r_list": f"{self.simulation.r_list:.3f}",
+            "nstlist": str(self.simulation.nstlist),
         }
 
     def do(self, command: str, arguments: tuple[Any, ...], report: Report) -> Any:

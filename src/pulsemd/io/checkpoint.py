@@ -52,6 +52,8 @@ class Checkpoint:
     topology : str
         Hash of topology and parameters.
     versions : mapping
+    nstlist : int
+        Steps between two searches; 0, in early files: as in the settings.
     """
 
     step: int
@@ -68,6 +70,7 @@ class Checkpoint:
     settings: Mapping[str, Any]
     topology: str
     versions: Mapping[str, str]
+    nstlist: int = 0
 
 
 _ARRAYS: Final = {

@@ -15,16 +15,11 @@ from pulsemd.base.version import VERSION
 from pulsemd.engine.simulation import Simulation
 from pulsemd.io.output import write_whole
 
-GRAPH_REASON = {
-    "cpu": "CUDA graphs need a GPU",
-    "cuda": "the kernels of a step are launched one by one in this version",
-}
-
 
 def rank_report(simulation: Simulation) -> dict[str, Any]:
     """What one rank contributes to the summary: seconds by phase, owned and ghost atoms, bytes it sent."""
     rank = simulation.rank
-    domain, width = rank.domain, (rank.x.itemsize * 3, rank.f.itemsize * 3)
+    domain, width = rank.domain, (12, rank.f.itemsize * 3)
     rows = sum(pulse.n_send for pulse in domain.plan.pulses)
     return {
         "seconds": dict(simulation.timer.seconds),
@@ -66,12 +61,12 @@ def summarize(
         "precision": simulation.options.precision,
         "steps": n_steps,
         "dt_ps": settings.dt,
-        "nstlist": settings.nstlist,
+        "nstlist": simulation.nstlist,
         "list_cutoff_nm": round(simulation.r_list, 6),
         "us_per_step": per_step * 1e6,
         "ns_per_day": settings.dt * 86.4 / per_step if per_step else 0.0,
         "wall_seconds": wall,
-        "graph": "none: " + GRAPH_REASON[simulation.options.device],
+        "graph": simulation.rank.graph_report(),
         "host_blocking_waits_per_step": 2 * len(plan.pulses) if transport.size > 1 else 0,
         "phases": phase_table(reports),
         "owned_atoms": [report["owned"] for report in reports],

@@ -127,7 +127,7 @@ class GpuBonded:
         self._alive.append(self.device.to_device(array, dtype))
         return int(self._alive[-1].data.ptr)
 
-    def settle_in(self, slots: Slots, forces: Any, sums: Any) -> None:
+    def settle_in(self, slots: Slots, forces: Any, sums: Any, stream: Any = None) -> None:
         """Take the slots of a search, the forces to add to, and the sums of energy steps.
 
         Parameters
@@ -135,8 +135,10 @@ class GpuBonded:
         slots : Slots
         forces : (capacity, 4) float32 or int64, device
         sums : float64 or int64, device
+        stream : stream of the device, optional
+            Where the terms are computed; default: the main stream.
         """
-        self._launch = [self._bind(wanted, slots, forces, sums) for wanted in (False, True)]
+        self._launch = [self._bind(wanted, slots, forces, sums, None, stream) for wanted in (False, True)]
 
     def settle_in_part(self, slots: Slots, forces: Any, sums: Any, stream: Any) -> None:
         """The same for one rank of several; `stream`: of the terms that have a ghost."""
@@ -186,6 +188,11 @@ class GpuBonded:
     def add_part(self, part: int, energies: bool) -> None:
         """The same for one rank of several: of terms of owned atoms (0), or with a ghost (1)."""
         self._parts[part][energies]()
+
+    @property
+    def error_word(self) -> Any:
+        """(1,) int32 on the device: global id + 1 of an atom with an impossible force so far, or 0."""
+        return self._error
 
     def bad_atom(self) -> int:
         """Global id of an atom with an impossible force so far, or -1; waits for the device."""

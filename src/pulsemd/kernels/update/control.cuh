@@ -2,8 +2,9 @@
 #pragma once
 
 struct Control {
-    long long first_step;      // step of offset 0; a step is first_step + offset, the offset a kernel argument
-    unsigned long long error;  // smallest (offset << 32 | gid) of an atom that could not be moved; all bits: none
+    long long step;            // step of offset 0; a step is step + offset, the offset a kernel argument
+    long long start;           // step that errors are counted from
+    unsigned long long error;  // smallest (step - start) << 32 | gid of an atom that could not be moved; all bits: none
     double scale;              // thermostat factor on the old velocities of a coupled step
     double com[3];             // velocity of the centre of mass that a coupled step removes, nm/ps
     double work;               // given by the thermostat so far, kJ/mol

@@ -41,6 +41,11 @@ def kinetic_program(fixed: bool) -> CudaProgram:
     return CudaProgram(_PACKAGE, "kinetic.cu", macros, exact=fixed, headers=_HEADERS)
 
 
+def clock_program() -> CudaProgram:
+    """The step counter."""
+    return CudaProgram(_PACKAGE, "clock.cu")
+
+
 def slots_program() -> CudaProgram:
     """Velocities, masses and lists in a new order of slots."""
     return CudaProgram(_PACKAGE, "slots.cu", headers=_HEADERS)
@@ -52,4 +57,4 @@ def programs() -> list[CudaProgram]:
     moves = [
         f(fixed, energies) for f in (leapfrog_program, shake_program) for fixed in both for energies in both
     ]
-    return [*moves, *(kinetic_program(fixed) for fixed in both), slots_program()]
+    return [*moves, *(kinetic_program(fixed) for fixed in both), slots_program(), clock_program()]

@@ -1,8 +1,8 @@
 """The update on a device: leap-frog with SETTLE, kinetic sums, thermostat and centre of mass, without the host.
 
 What a step needs from an earlier one (thermostat factor, velocity of the centre of mass, error word) stays in one
-record of device memory, `CONTROL`. The number of a step is the record's ``first_step`` plus an offset given to
-the kernel, so that a recorded list lifetime can be launched again after a write of ``first_step`` alone.
+record of device memory, `CONTROL`. The number of a step is the record's ``step`` plus an offset given to the kernel;
+`tick` adds the steps made, so that recorded steps can be launched again and again.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pulsemd.kernels.update.cuda_programs import (
     MAX_GROUP_ATOMS,
     MOVE_THREADS,
     SUM_THREADS,
+    clock_program,
     kinetic_program,
     leapfrog_program,
     shake_program,
@@ -29,7 +30,8 @@ from pulsemd.kernels.update.cuda_programs import (
 
 CONTROL = np.dtype(
     [
-        ("first_step", "<i8"),
+        ("step", "<i8"),
+        ("start", "<i8"),
         ("error", "<u8"),
         ("scale", "<f8"),
         ("com", "<f8", 3),
@@ -156,6 +158,8 @@ class GpuUpdate:
     ----------
     velocities : (capacity, 4) float32, device
         In slots after `settle_in`; the fourth word is 0. Keeps its address until the capacity changes.
+    control : (14,) int64, device
+        The record `CONTROL`.
     """
 
     def __init__(
@@ -177,6 +181,7 @@ class GpuUpdate:
         self._step = device.to_device(constants.step())
         self._thermostat = device.to_device(constants.thermostat())
         self.n_groups = len(groups.offset) - 1
+        self._branch = device.new_stream() if self.n_groups else None
         self._groups = self._upload_groups(groups)
         self._waters = device.empty((max(self.n_waters, 1), 4), np.int32)
         self._free = device.empty(max(self.n_free, 1), np.int32)
@@ -185,7 +190,7 @@ class GpuUpdate:
         self._partial = device.empty((self._blocks, 4), self._sum_type)
         start = np.zeros(1, CONTROL)
         start["error"], start["scale"] = NO_ERROR, 1.0
-        self._control = device.to_device(start.view(np.int64))
+        self.control = device.to_device(start.view(np.int64))
         padded = np.zeros((len(velocities), 4), np.float32)
         padded[:, :3] = velocities
         self.velocities = device.to_device(padded)
@@ -246,19 +251,28 @@ class GpuUpdate:
             self._waters, self._free, self._counts, slots.counters,
         )  # fmt: skip
 
-    def set_first_step(self, step: int) -> None:
+    def set_step(self, step: int) -> None:
         """The step that has offset 0 from now on; does not wait."""
-        self._control[:1].set(np.array([step], np.int64), stream=self.device.stream)
+        self.control[:1].set(np.array([step], np.int64), stream=self.device.stream)
+
+    def set_start(self, step: int) -> None:
+        """The step that the error word counts from; does not wait."""
+        self.control[1:2].set(np.array([step], np.int64), stream=self.device.stream)
 
     def set_work(self, work: float) -> None:
         """Heat that the thermostat gave so far, kJ/mol; does not wait."""
         place = CONTROL.fields["work"][1] // 8
         words = np.array([work], np.float64).view(np.int64)
-        self._control[place : place + 1].set(words, stream=self.device.stream)
+        self.control[place : place + 1].set(words, stream=self.device.stream)
 
     def read(self) -> np.void:
         """The record `CONTROL`; waits for the device."""
-        record: np.void = self.device.to_host(self._control).view(CONTROL)[0]
+        return self.as_record(self.device.to_host(self.control))
+
+    @staticmethod
+    def as_record(words: np.ndarray) -> np.void:
+        """Words of `control`, on the host, as the record `CONTROL`."""
+        record: np.void = words.view(CONTROL)[0]
         return record
 
     # ---- in a step ----------------------------------------------------------------------------------------------
@@ -295,10 +309,17 @@ class GpuUpdate:
         virial : (9,) float64 or int64, device, optional
             OUTPUT, added to: of the constraint forces, kJ/mol or its fixed point.
         """
-        self._virial = virial
+        self._virial, device = virial, self.device
+        if self.n_groups:
+            device.fork(self._branch)
+            self._launch(self._bind_groups, offset, coupled, virial is not None)
         self._launch(self._bind_move, offset, coupled, virial is not None)
         if self.n_groups:
-            self._launch(self._bind_groups, offset, coupled, virial is not None)
+            device.join(self._branch)
+
+    def tick(self, n: int) -> None:
+        """Count the steps that were made since offset 0."""
+        self._launch(self._bind_tick, n)
 
     def _launch(self, bind: Callable[..., Callable[[], None]], *arguments: Any) -> None:
         """Launch, prepared once for each set of arguments."""
@@ -308,6 +329,9 @@ class GpuUpdate:
             launch = self._bound[key] = bind(*arguments)
         launch()
 
+    def _bind_tick(self, n: int) -> Callable[[], None]:
+        return self.device.kernel(clock_program(), "tick").bind(1, 1, self.control, np.int32(n))
+
     def _bind_kinetic(
         self, offset: int, after: bool, thermostat: bool, remove_com: bool
     ) -> Callable[[], None]:
@@ -316,7 +340,7 @@ class GpuUpdate:
         flags = [np.int32(flag) for flag in (offset, after, thermostat, remove_com)]
         return kernel.bind(
             blocks, SUM_THREADS, self.velocities, self._mass, np.int32(self._capacity), self._partial,
-            self._control, self._thermostat, *flags, self._share,
+            self.control, self._thermostat, *flags, self._share,
         )  # fmt: skip
 
     def _bind_couple(
@@ -324,7 +348,7 @@ class GpuUpdate:
     ) -> Callable[[], None]:
         kernel = self.device.kernel(kinetic_program(self.fixed), "couple_ranks")
         flags = [np.int32(flag) for flag in (offset, after, thermostat, remove_com)]
-        return kernel.bind(1, 1, totals, self._control, self._thermostat, *flags)
+        return kernel.bind(1, 1, totals, self.control, self._thermostat, *flags)
 
     def _bind_move(self, offset: int, coupled: bool, energies: bool) -> Callable[[], None]:
         kernel = self.device.kernel(leapfrog_program(self.fixed, energies), "leapfrog")
@@ -335,7 +359,7 @@ class GpuUpdate:
         return kernel.bind(
             blocks, MOVE_THREADS, self._slots.x, self.velocities, self._forces, self._waters,
             np.int32(waters), self._geometry, self._free, np.int32(free), self._mass,
-            self._slots.gid, self._step, self._control, np.int32(offset), np.int32(coupled), self._virial,
+            self._slots.gid, self._step, self.control, np.int32(offset), np.int32(coupled), self._virial,
             self._field, counts,
         )  # fmt: skip
 
@@ -345,6 +369,7 @@ class GpuUpdate:
         return kernel.bind(
             -(-self.n_groups // GROUP_THREADS), GROUP_THREADS, self._slots.x, self.velocities, self._forces,
             first, np.int32(self.n_groups), *others, self._slots.slot_of_gid, self._mass, self._slots.gid,
-            self._step, self._control, np.int32(offset), np.int32(coupled), self._virial,
+            self._step, self.control, np.int32(offset), np.int32(coupled), self._virial,
             np.int32(self._capacity), self._slots.counters,
+            stream=self._branch,
         )  # fmt: skip

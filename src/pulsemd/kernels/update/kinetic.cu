@@ -69,7 +69,7 @@ __device__ void couple(Control* control, const Thermostat& t, double kinetic, co
         kinetic -= 0.5 * dot(p, p) / t.total_mass;
     }
     if (thermostat) {
-        scale = v_rescale_factor(t, kinetic, control->first_step + offset);
+        scale = v_rescale_factor(t, kinetic, control->step + offset);
         control->work += kinetic * (scale * scale - 1.0);
     }
     control->scale = scale;

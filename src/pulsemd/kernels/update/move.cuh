@@ -51,7 +51,8 @@ __device__ __forceinline__ void store_velocity(const State& s, int row, Vec v) {
 }
 
 __device__ __forceinline__ void note_error(const State& s, int row) {
-    atomicMin(&s.control->error, uint64(s.offset) << 32 | uint32(s.gid[row]));
+    const uint64 since = s.control->step + s.offset - s.control->start;
+    atomicMin(&s.control->error, since << 32 | uint32(s.gid[row]));
 }
 
 // Add a Cartesian displacement (nm) to a row and return the new one; the sum wraps around. A displacement that is not
