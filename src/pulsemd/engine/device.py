@@ -14,6 +14,7 @@ from pulsemd.halo import Transport
 
 if TYPE_CHECKING:
     from pulsemd.engine.gpu_rank import GpuRank
+    from pulsemd.engine.gpu_ranks import GpuRanks
 
 
 def choose_device(options: RunOptions) -> RunOptions:
@@ -53,11 +54,17 @@ def _problem(options: RunOptions) -> str | None:
 
 def new_rank(
     transport: Transport, system: System, options: RunOptions, r_list: float, nstlist: int
-) -> Rank | GpuRank:
+) -> Rank | GpuRank | GpuRanks:
     """The rank of a run on the device that the options name."""
     if options.device == "cuda":
         if system.pair_potential is not None:
             raise ConfigError("--device cuda: a pair potential in Python runs on CPUs only; use --device cpu")
+        from pulsemd.engine.gpu_control import ProcessControl
+
+        if isinstance(transport, ProcessControl):
+            from pulsemd.engine.gpu_ranks import GpuRanks
+
+            return GpuRanks(transport.gpu, system, options, r_list, nstlist)
         from pulsemd.engine.gpu_rank import GpuRank
 
         return GpuRank(transport, system, options, r_list, nstlist)

@@ -1,0 +1,59 @@
+"""The control plane of a process with several plan-ranks, as one: for code that is written for a rank."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from pulsemd.halo.device.transport import GpuTransport
+
+Array = NDArray[Any]
+
+
+class ProcessControl:
+    """Collective calls of a process on behalf of all its plan-ranks; what it gives counts for the first of them.
+
+    Parameters
+    ----------
+    transport : GpuTransport
+
+    Attributes
+    ----------
+    name, path : str
+    rank, size : int
+        First plan-rank of this process, and the number of all plan-ranks.
+    """
+
+    def __init__(self, transport: GpuTransport) -> None:
+        self.gpu = transport
+        self.name, self.path = transport.name, transport.path
+        self.rank, self.size = transport.ranks[0], transport.size
+
+    def barrier(self) -> None:
+        """Wait for all processes."""
+        self.gpu.meet()
+
+    def broadcast(self, value: Any, root: int = 0) -> Any:
+        """The value of a plan-rank."""
+        return self.gpu.each(lambda _, control: control.broadcast(value, root))[0]
+
+    def allgather(self, value: Any) -> list[Any]:
+        """One value for each plan-rank; None for all but the first of a process."""
+        found: list[Any] = self.gpu.each(
+            lambda local, control: control.allgather(value if local == 0 else None)
+        )[0]
+        return found
+
+    def alltoall(self, parts: list[Array]) -> list[Array]:
+        """Arrays to and from the first plan-rank of each process; the others send nothing."""
+        nothing = [part[:0] for part in parts]
+        found: list[Array] = self.gpu.each(
+            lambda local, control: control.alltoall(nothing if local else parts)
+        )[0]
+        return found
+
+    def agree(self, error: BaseException | None) -> None:
+        """Raise the error of any process on all of them."""
+        self.gpu.each(lambda local, control: control.agree(None if local else error))

@@ -1,0 +1,568 @@
+"""The plan-ranks of one GPU process of several: the surface of `pulsemd.engine.rank.Rank` for all of them together.
+
+Between searches a step has two branches. The main stream computes the forces among owned atoms. Beside it, on a stream
+of high priority, positions go to the ghosts, the forces that need ghosts follow, and ghost forces go back. The two
+join before the atoms move. On rungs whose exchange the device starts itself, a run of steps is one graph.
+
+Searches still go through the host: atoms migrate and the halo is planned there, see `pulsemd.domain`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pulsemd.base.errors import DomainError
+from pulsemd.base.units import BOLTZMANN
+from pulsemd.device.mirror import Array, Mirror
+from pulsemd.domain.atoms import LocalAtoms, UpdateGroups, select_owned
+from pulsemd.domain.grid import choose_grid
+from pulsemd.domain.migrate import migrate
+from pulsemd.domain.plan import LocalDomain, build_halo
+from pulsemd.engine.blowup import BONDED_OUT_OF_RANGE, CANNOT_MOVE, OVERLAPS, Failure
+from pulsemd.engine.coupling import StepFlags, degrees_of_freedom, step_flags
+from pulsemd.engine.energies import ENERGY_SCALE, N_PAIR_SUMS, N_SUMS
+from pulsemd.engine.gpu_part import DevicePart
+from pulsemd.engine.gpu_rank import PRUNE_INTERVAL
+from pulsemd.engine.gpu_region import region_of
+from pulsemd.engine.local import exclusion_pairs
+from pulsemd.engine.movers import ConstrainedGroups, water_kinds
+from pulsemd.engine.options import RunOptions
+from pulsemd.engine.rank import GROWTH
+from pulsemd.engine.setup import inner_cutoff
+from pulsemd.engine.system import System, group_reach
+from pulsemd.engine.terms import EXCLUSION, TermOwnership
+from pulsemd.halo import HaloPlan, Transport
+from pulsemd.kernels.nonbonded.exclusions import count_within, self_energy
+from pulsemd.kernels.update.gpu import NO_ERROR, UpdateConstants
+from pulsemd.schedule.graphs import StepGraphs
+from pulsemd.schedule.phase import Phase, PhaseTimer
+
+if TYPE_CHECKING:
+    from pulsemd.halo.device.transport import GpuTransport
+
+ENERGIES_AHEAD = 32
+"""Records of energies that may be under way to the host."""
+
+GRAPH_RUNGS = ("nvshmem-fused", "nvshmem-pulse")
+"""Rungs whose exchanges are part of a graph that outlives searches."""
+
+
+@dataclass(frozen=True)
+class ProcessRows:
+    """What a summary says of the rows of a process.
+
+    Parameters
+    ----------
+    gid : (n_owned,) int32
+    plan : HaloPlan
+        Of the first plan-rank.
+    n_owned, n_local : int
+        Of all plan-ranks of the process.
+    """
+
+    gid: NDArray[np.int32]
+    plan: HaloPlan
+    n_owned: int
+    n_local: int
+
+
+class GpuRanks:
+    """State and work of the plan-ranks of one GPU process.
+
+    Parameters
+    ----------
+    transport : GpuTransport
+    system : System
+        The same on every process.
+    options : RunOptions
+    r_list : float, nm
+    nstlist : int
+        Steps between two searches.
+
+    Raises
+    ------
+    DomainError
+        If no grid fits, or atoms, pairs or terms are lost or counted twice.
+    TopologyError
+        If constraints tie too many atoms together.
+    """
+
+    energies_ahead, frames_ahead = ENERGIES_AHEAD, 1
+
+    def __init__(
+        self, transport: GpuTransport, system: System, options: RunOptions, r_list: float, nstlist: int
+    ) -> None:
+        self.transport, self.system, self.options, self.r_list = transport, system, options, r_list
+        self.reproducible = options.precision == "reproducible"
+        self.flags = StepFlags()
+        self.thermostat_work = self.kinetic = 0.0
+        self.n_searches = self.capacity = self._row_capacity = 0
+        topology, settings = system.topology, system.settings
+        self.n_dof = degrees_of_freedom(topology, settings)
+        self.total_mass = float(topology.mass.sum())
+        self.device = device = transport.device
+        self.device_name = f"cuda: {device.name}"
+        self._terms = TermOwnership(system)
+        extent = self._terms.start_extent(system)
+        halo_width = max(r_list + 2.0 * group_reach(system), extent)
+        self.grid = choose_grid(transport.size, system.box, halo_width, options.grid)
+        self._groups = UpdateGroups(topology.group_offset, topology.group_atoms)
+        self._ghost_stream = device.new_stream(priority=-2)
+        constants = self._update_constants()
+        self._parts = [
+            DevicePart(
+                device,
+                system,
+                options.precision,
+                region_of(self.grid, rank, system.box, r_list, halo_width),
+                constants,
+                self._ghost_stream,
+            )
+            for rank in transport.ranks
+        ]
+        self._r_inner = None if self.reproducible else inner_cutoff(system, r_list, PRUNE_INTERVAL, nstlist)
+        self.sums: NDArray[np.float64] = np.zeros(N_SUMS + 9)
+        self._make_reductions()
+        self._graphs = (
+            StepGraphs(device) if options.graph and not options.trace and self._capturable else None
+        )
+        self._first_step = self._clock = system.step
+        for part in self._parts:
+            part.update.set_step(system.step)
+            part.update.set_start(system.step)
+        self._phases, self._silent = self.phases(), PhaseTimer()
+        self._mirror = self._new_mirror()
+        atoms = [select_owned(self.grid, rank, self._groups, system.x, system.v) for rank in transport.ranks]
+        self._settle_in(atoms, [extent] * len(atoms))
+        self._verify_masks()
+
+    @property
+    def _capturable(self) -> bool:
+        """Whether the exchange of this rung can be part of a graph."""
+        return self.transport.name in GRAPH_RUNGS
+
+    def _update_constants(self) -> UpdateConstants:
+        s, topology = self.system.settings, self.system.topology
+        interval = s.nsttcouple * s.dt
+        return UpdateConstants(
+            box=self.system.box,
+            dt=s.dt,
+            mass=topology.mass,
+            waters=water_kinds(topology),
+            groups=ConstrainedGroups(topology),
+            target=0.5 * self.n_dof * BOLTZMANN * s.ref_t,
+            n_dof=self.n_dof,
+            keep=math.exp(-interval / s.tau_t) if s.tau_t > 0 else 0.0,
+            seed=s.ld_seed,
+        )
+
+    def _make_reductions(self) -> None:
+        """Sums over all ranks, on the main stream: of the kinetic energy, and of the energies."""
+        k, kind = len(self._parts), np.int64 if self.reproducible else np.float64
+        self._reduce_kinetic = self.transport.reduce(4, kind)
+        self._reduce_sums = self.transport.reduce(N_SUMS + 9, kind)
+        self._kinetic_shares = self.device.zeros((k, 4), kind)
+        self._shares = self.device.zeros((k, N_SUMS + 9), kind)
+        self._totals = self.device.zeros(N_SUMS + 9, kind)
+        for part, share in zip(self._parts, self._kinetic_shares, strict=True):
+            part.update.share_kinetic(share)
+
+    def _new_mirror(self) -> Mirror:
+        words = [
+            word
+            for part in self._parts
+            for word in (part.pairs.error_word, part.bonded.error_word, part.update.control)
+        ]
+        return Mirror(self.device, [*words, self._totals], ENERGIES_AHEAD + 1)
+
+    # ---- search -------------------------------------------------------------------------------------------------
+
+    def search_ahead(self) -> None:
+        """Nothing: a search waits for the device."""
+
+    def search(self) -> None:
+        """Migrate, plan the halo, and build the pair lists; collective."""
+        extents = [0.0] * len(self._parts)
+        if self._terms.span_groups:
+            self._channel_x.forward()
+            self.device.join(self._ghost_stream)
+            extents = [self._extent(part) for part in self._parts]
+        rows = [part.rows() for part in self._parts]
+        transport = self.transport
+
+        def move(local: int, control: Transport) -> LocalAtoms:
+            return migrate(control, self.grid, self._groups, rows[local])
+
+        self._settle_in(transport.each(move), extents)
+        self._first_step = self._clock
+
+    def _extent(self, part: DevicePart) -> float:
+        x = self.device.to_host(part.slots.x)[part.places, :3]
+        return self._terms.extent_here(part.domain, np.ascontiguousarray(x), self.system.box)
+
+    def _settle_in(self, atoms: list[LocalAtoms], extents: list[float]) -> None:
+        def plan(local: int, control: Transport) -> tuple[LocalDomain, int]:
+            domain = build_halo(
+                control,
+                self.grid,
+                self._groups,
+                atoms[local],
+                self.system.box,
+                self.r_list,
+                extents[local],
+                self.options.plan_kind,
+            )
+            return domain, max(control.allgather(self._parts[local].slots_needed(domain, self.r_list)))
+
+        planned = self.transport.each(plan)
+        domains = [domain for domain, _ in planned]
+        plans = [domain.plan for domain in domains]
+        self._bring_rows(domains, plans)
+        grown = self._make_room(planned[0][1])
+        before = self._versions
+        for part, domain, rows, f in zip(self._parts, domains, self._rows, self.f, strict=True):
+            part.begin_search(domain, rows, self.r_list, self._r_inner, f)
+        counts = [part.finish_search() for part in self._parts]
+        self._bind(plans, grown)
+        if self._graphs is not None and before != self._versions:
+            self._graphs.clear()
+        self._check_terms(np.sum([terms for _, terms in counts], axis=0))
+        self._counts = [n for lists, _ in counts for n in lists]
+        for part in self._parts:
+            part.start_forces(energies=False, waters_started=False)
+        self.n_searches += 1
+
+    def _bring_rows(self, domains: list[LocalDomain], plans: list[HaloPlan]) -> None:
+        """Positions of all local rows to the device: owned ones from the host, ghosts from their owners."""
+        if domains[0].most_local > self._row_capacity:
+            self._row_capacity = int(domains[0].most_local * GROWTH) + 64
+            self._rows = self.transport.allocate("rows", self._row_capacity, 4, np.int32)
+            self._channel_rows = self.transport.channel(plans, self._rows, directions="forward")
+        else:
+            self._channel_rows.rebind(plans)
+        for rows, domain in zip(self._rows, domains, strict=True):
+            x = np.zeros((domain.n_owned, 4), np.int32)
+            x[:, :3] = domain.atoms.x
+            rows[: domain.n_owned].set(x, stream=self.device.stream)
+        self._channel_rows.forward()
+
+    def _make_room(self, need: int) -> bool:
+        """Slots on all ranks, by a rule that all evaluate alike."""
+        if need <= self.capacity:
+            return False
+        self.capacity = 64 * math.ceil(need * GROWTH / 64)
+        kind = np.int64 if self.reproducible else np.float32
+        self.x = self.transport.allocate("positions", self.capacity, 4, np.int32)
+        self.f = self.transport.allocate("forces", self.capacity, 4, kind)
+        for part, x in zip(self._parts, self.x, strict=True):
+            part.pairs.pairs.use_slots(x)
+        return True
+
+    def _bind(self, plans: list[HaloPlan], grown: bool) -> None:
+        places = [part.places for part in self._parts]
+        if grown:
+            bind = partial(self.transport.channel, plans, stream=self._ghost_stream)
+            self._channel_x = bind(self.x, places=places, directions="forward")
+            read = {"releases": self._channel_x} if self._capturable else {}
+            self._channel_f = bind(self.f, places=places, directions="reverse", **read)
+        else:
+            self._channel_x.rebind(plans, places)
+            self._channel_f.rebind(plans, places)
+
+    @property
+    def _versions(self) -> tuple[Any, ...]:
+        """Changes with whatever a recorded graph refers to."""
+        if not hasattr(self, "_channel_x"):
+            return ()
+        channels = (self._channel_x, self._channel_f)
+        return (
+            *(part.version for part in self._parts),
+            *((id(c), c.generation) for c in channels if self._capturable),
+        )
+
+    def _check_terms(self, mine: NDArray[np.int64]) -> None:
+        """Every bonded term must belong to one rank, and every excluded pair."""
+        kinds = list(self._parts[0].bonded.terms_by_kind)
+        pairs = sum(part.exclusions.count_pairs() for part in self._parts)
+        found = self._sum([*mine.tolist(), pairs])
+        names = [*kinds, EXCLUSION]
+        expected = [len(self._terms.atoms[kind]) for kind in names]
+        if found != expected:
+            wrong = ", ".join(
+                f"{n} of {m} {kind}" for kind, n, m in zip(names, found, expected, strict=True) if n != m
+            )
+            raise DomainError(
+                f"search {self.n_searches}: all ranks together compute {wrong} terms; an atom has moved beyond the "
+                "halo, so the simulation is unstable or the halo too narrow"
+            )
+
+    def _verify_masks(self) -> None:
+        """The excluded pairs masked in the first lists must be those of the topology within the list cut-off."""
+        topology, system = self.system.topology, self.system
+        pairs = exclusion_pairs(topology.exclusion_offset, topology.exclusion_atoms)
+        expected = count_within(system.x, pairs, system.box, self.r_list)
+        (found,) = self._sum([sum(counts.excluded for counts in self._counts)])
+        if found != expected:
+            raise DomainError(
+                f"the pair lists of all ranks hold {found} excluded pairs, the topology {expected}; a pair is lost or "
+                "listed twice; please report this"
+            )
+
+    def _sum(self, values: list[int]) -> list[int]:
+        """Sums over all processes of what each found; collective."""
+        nothing = [0] * len(values)
+        shares = self.transport.each(
+            lambda local, control: control.allgather(values if local == 0 else nothing)
+        )[0]
+        return [int(n) for n in np.sum(np.array(shares, np.int64), axis=0)]
+
+    def take_up(self, x: NDArray[np.int32], thermostat_work: float) -> None:
+        """Go on inside a list lifetime that was built from the positions of its search; as for `Rank`."""
+        for part in self._parts:
+            part.put_positions(x)
+            part.start_forces(energies=False, waters_started=False)
+            part.update.set_work(thermostat_work)
+        self.thermostat_work = thermostat_work
+
+    def searched(self) -> LocalAtoms:
+        """Positions at the last search, velocities of now; waits for the device."""
+        atoms = [part.domain.atoms for part in self._parts]
+        now = self.rows()
+        return LocalAtoms(now.gid, np.concatenate([a.x for a in atoms]), now.v)
+
+    def read_work(self) -> float:
+        """Work of the thermostat so far, kJ/mol; waits for the device."""
+        return float(self._parts[0].update.read()["work"])
+
+    def failure(self) -> Failure | None:
+        """What went wrong first since the start; waits for the device.
+
+        Raises
+        ------
+        PeerError
+            If a wait of an exchange expired.
+        """
+        self.transport.check()
+        copies = self._mirror.take()()
+        found = [self._failure_of(part, copies[3 * k : 3 * k + 3]) for k, part in enumerate(self._parts)]
+        return min((f for f in found if f is not None), key=lambda f: f.urgency, default=None)
+
+    def _failure_of(self, part: DevicePart, words: list[Array]) -> Failure | None:
+        overlaps, bad_atom, control = words
+        error = int(part.update.as_record(control)["error"])
+        if error != NO_ERROR:
+            step, gid = self.system.step + (error >> 32), error & 0xFFFFFFFF
+            return _new_failure(step, gid, CANNOT_MOVE)
+        since = f" (in one of the steps {self._first_step} to {self._clock})"
+        if overlaps[0]:
+            rows = part.rows()
+            speed = (rows.v.astype(np.float64) ** 2).sum(1)
+            fastest = int(rows.gid[np.argmax(np.nan_to_num(speed, nan=np.inf))]) if len(rows) else 0
+            return _new_failure(self._first_step, fastest, OVERLAPS + since)
+        if bad_atom[0]:
+            return _new_failure(self._first_step, int(bad_atom[0]) - 1, BONDED_OUT_OF_RANGE + since)
+        return None
+
+    # ---- steps --------------------------------------------------------------------------------------------------
+
+    def advance(self, step: int, n: int, energies: bool, timer: PhaseTimer) -> None:
+        """Make `n` steps from `step` on; with `energies` those of the first."""
+        self._set_clock(step)
+        if self._graphs is None:
+            self._launch_steps(step, n, energies, timer)
+        else:
+            s = self.system.settings
+            phases = [(step - self._first_step) % PRUNE_INTERVAL]
+            phases += [step % interval for interval in (s.nsttcouple, s.nstcomm) if interval > 0]
+            work = partial(self._launch_steps, step, n, energies, self._silent)
+            timer.timed("steps", partial(self._graphs.run, (n, energies, *phases), n, work))
+        self._clock = step + n
+
+    def _launch_steps(self, first: int, n: int, energies: bool, timer: PhaseTimer) -> None:
+        for offset in range(n):
+            flags = step_flags(self.system.settings, first + offset, energies and offset == 0)
+            self.begin_step(flags, offset)
+            timer.run(self._phases)
+        for part in self._parts:
+            part.update.tick(n)
+
+    def _set_clock(self, step: int) -> None:
+        if step != self._clock:
+            for part in self._parts:
+                part.update.set_step(step)
+            self._clock = step
+
+    def begin_step(self, flags: StepFlags, offset: int = 0) -> None:
+        """Set what this step does and how far it is from the device's step; clears the sums of energy steps."""
+        self.flags, self._offset = flags, offset
+        if flags.energies:
+            for part in self._parts:
+                self.device.clear(part.sums)
+
+    def phases(self) -> tuple[Phase, ...]:
+        """Phases of one leap-frog step, in order (Hockney & Eastwood 1988)."""
+        return (*self.force_phases(), self._phase("update", self.update))
+
+    def force_phases(self) -> tuple[Phase, ...]:
+        """Phases that bring the forces of owned atoms up to date."""
+        return (
+            self._phase("halo.forward.begin", self._send_positions),
+            self._phase("forces.start", self._start_forces),
+            self._phase("forces.local", self._local_forces),
+            self._phase("halo.forward.end", lambda: self._channel_x.forward_end()),
+            self._phase("forces.nonlocal", self._ghost_forces),
+            self._phase("halo.reverse.begin", lambda: self._channel_f.reverse_begin()),
+            self._phase("halo.reverse.end", self._take_forces),
+        )
+
+    def _phase(self, name: str, call: Callable[[], None]) -> Phase:
+        """A phase; when phases are timed one by one it ends with the device's work."""
+        if not self.options.trace:
+            return Phase(name, call)
+
+        def call_and_wait() -> None:
+            call()
+            self.transport.settle()
+
+        return Phase(name, call_and_wait)
+
+    def _send_positions(self) -> None:
+        self.device.fork(self._ghost_stream)
+        self._channel_x.forward_begin()
+
+    def _start_forces(self) -> None:
+        for part in self._parts:
+            part.start_forces(self.flags.energies, waters_started=True)
+        self.device.fork(self._ghost_stream)  # what needs ghosts is added to forces that have begun
+
+    @property
+    def _prunes(self) -> bool:
+        return self._r_inner is not None and (self.flags.step - self._first_step) % PRUNE_INTERVAL == 0
+
+    def _local_forces(self) -> None:
+        for part in self._parts:
+            part.local_forces(self.flags.energies, self._prunes)
+
+    def _ghost_forces(self) -> None:
+        for part in self._parts:
+            part.ghost_forces(self.flags.energies, self._prunes)
+
+    def _take_forces(self) -> None:
+        self._channel_f.reverse_end()
+        self.device.join(self._ghost_stream)
+
+    def update(self) -> None:
+        """Thermostat, kick, drift, constraints, the start of the next forces; on energy steps also the sums."""
+        flags = self.flags
+        coupled = flags.thermostat or flags.remove_com
+        if coupled or flags.energies:
+            self._couple(self._offset, False, flags.thermostat, flags.remove_com)
+        for part in self._parts:
+            part.update.move(self._offset, coupled, part.constraint_virial if flags.energies else None)
+        if flags.energies:
+            self._couple(0, True, False, False)
+            self._sum_energies()
+
+    def _couple(self, offset: int, after: bool, thermostat: bool, remove_com: bool) -> None:
+        """Sum the kinetic energy over all ranks, and let every rank make the same of it."""
+        for part in self._parts:
+            if after:
+                part.update.sum_kinetic_after()
+            else:
+                part.update.sum_kinetic(offset, thermostat, remove_com)
+        everywhere = self._reduce_kinetic.sum(self._kinetic_shares)  # the same array each time
+        for part, totals in zip(self._parts, everywhere, strict=True):
+            part.update.couple(totals, offset, after, thermostat, remove_com)
+
+    def _sum_energies(self) -> None:
+        for part, share in zip(self._parts, self._shares, strict=True):
+            self._copy(part.sums, share)
+        self._copy(self._reduce_sums.sum(self._shares)[0], self._totals)
+
+    def _copy(self, source: Any, target: Any) -> None:
+        target.data.copy_from_device_async(source.data, source.nbytes, self.device.stream)
+
+    def take_energies(self) -> Callable[[], None]:
+        """Copy the energies of the step just launched; the function waits for them and makes them those of now."""
+        read = self._mirror.take()
+        return lambda: self._set_energies(read())
+
+    def _set_energies(self, copies: list[Array]) -> None:
+        """Energies and virials, kJ/mol, from a copy of the sums and of a control record."""
+        part = self._parts[0]
+        control, sums = part.update.as_record(copies[2]), copies[-1]
+        self_energy(self.system.topology.charge, part.pairs.constants, sums[:N_PAIR_SUMS])
+        self.sums = sums.astype(np.float64) / (ENERGY_SCALE if self.reproducible else 1.0)
+        self.kinetic = 0.5 * float(control["before"] + control["after"])
+        self.thermostat_work = float(control["work"])
+
+    def evaluate(self, step: int, timer: PhaseTimer) -> None:
+        """Energies of the current positions without moving; collective."""
+        self._try_step(StepFlags(step, energies=True), timer)
+        self.take_energies()()
+
+    def warm_up(self, step: int, timer: PhaseTimer) -> None:
+        """Compile or load every kernel of a step; nothing moves."""
+        self.evaluate(step, timer)
+        for later in range(2):  # with a pruning of the lists, and without
+            self._try_step(StepFlags(step + later), timer)
+        self._set_clock(step)
+
+    def _try_step(self, flags: StepFlags, timer: PhaseTimer) -> None:
+        """A whole step that is then taken back."""
+        self._set_clock(flags.step)
+        self.begin_step(flags)
+        timer.run(self.force_phases())
+        arrays = [a for part in self._parts for a in (part.slots.x, part.update.velocities)]
+        with self.device.current():
+            kept = [(array, array.copy()) for array in arrays]
+        timer.timed("update", self.update)
+        with self.device.current():
+            for array, copy in kept:
+                array[...] = copy
+        for part in self._parts:
+            part.start_forces(energies=False, waters_started=False)
+
+    def wait(self) -> None:
+        """Until everything launched is done."""
+        self.transport.settle()
+
+    # ---- what is read from outside ------------------------------------------------------------------------------
+
+    def graph_report(self) -> dict[str, int] | str:
+        """What the graph of most steps holds, or why there is none."""
+        if self._graphs is not None:
+            return self._graphs.report()
+        if self.options.trace:
+            return "none: --trace times the phases one by one"
+        return "none: not wanted" if self._capturable else f"none: the host starts {self.transport.name}"
+
+    def rows(self) -> LocalAtoms:
+        """Global ids, positions and velocities of the owned rows now; waits for the device."""
+        parts = [part.rows() for part in self._parts]
+        return LocalAtoms(
+            *(np.concatenate([getattr(part, name) for part in parts]) for name in ("gid", "x", "v"))
+        )
+
+    def take_rows(self) -> Callable[[], LocalAtoms]:
+        """A function that gives the rows as they are after the steps launched so far; waits for the device."""
+        rows = self.rows()
+        return lambda: rows
+
+    @property
+    def domain(self) -> ProcessRows:
+        """What a summary says of the rows."""
+        domains = [part.domain for part in self._parts]
+        gid = np.concatenate([domain.gid[: domain.n_owned] for domain in domains])
+        return ProcessRows(gid, domains[0].plan, len(gid), sum(domain.n_local for domain in domains))
+
+
+def _new_failure(step: int, gid: int, reason: str) -> Failure:
+    return Failure(step, gid, reason, float("nan"), None, np.zeros(0, np.int32), np.zeros((0, 3), np.int32))

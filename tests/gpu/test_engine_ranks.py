@@ -1,0 +1,83 @@
+"""Runs of several plan-ranks in one process on one device, against one rank."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pulsemd.engine.gpu_control import ProcessControl
+from pulsemd.engine.options import RunOptions
+from pulsemd.engine.simulation import Simulation
+from pulsemd.halo import open_transport
+from pulsemd.halo.device.local import local_transports
+from systems import bundled_system, mixed_system
+
+pytestmark = pytest.mark.gpu
+STEPS = 60
+
+
+def on_ranks(system, n_ranks, precision, rung="nvshmem-fused", **options):
+    """A simulation of several plan-ranks in this process."""
+    (transport,) = local_transports(rung, n_ranks)
+    chosen = RunOptions(device="cuda", ranks=n_ranks, precision=precision, **options)
+    return Simulation(ProcessControl(transport), system, chosen)
+
+
+def on_one(system, precision, **options):
+    return Simulation(
+        open_transport("loopback"), system, RunOptions(device="cuda", precision=precision, **options)
+    )
+
+
+@pytest.mark.parametrize("plan", ["staged", "direct"])
+@pytest.mark.parametrize("n_ranks", [1, 2, 4, 8])
+def test_the_trajectory_of_water_on_ranks_has_the_hash_of_one(device, n_ranks, plan):
+    system = bundled_system(nsttcouple=5, nstcomm=10)
+    alone = on_one(system, "reproducible")
+    alone.run(STEPS)
+    ranks = on_ranks(system, n_ranks, "reproducible", plan=plan)
+    ranks.run(STEPS)
+    assert ranks.trajectory_hash() == alone.trajectory_hash()
+    expected, found = alone.evaluate(), ranks.evaluate()
+    for name, value in expected.items():
+        assert found[name] == pytest.approx(value, rel=1e-9, abs=1e-9), name
+
+
+@pytest.mark.parametrize("graph", [True, False])
+@pytest.mark.parametrize("name", ["peptide", "water-ethanol"])
+def test_the_trajectory_of_molecules_on_ranks_has_the_hash_of_one(device, name, graph):
+    system = bundled_system(name)
+    alone = on_one(system, "reproducible")
+    alone.run(STEPS)
+    ranks = on_ranks(system, 4, "reproducible", graph=graph)
+    ranks.warm_up()
+    ranks.run(STEPS)
+    assert ranks.trajectory_hash() == alone.trajectory_hash()
+
+
+@pytest.mark.parametrize("rung", ["nvshmem-pulse", "nvshmem-fused"])
+def test_the_trajectory_of_a_mixture_on_two_ranks_has_the_hash_of_one(device, tmp_path, rung):
+    system = mixed_system(tmp_path)
+    alone = on_one(system, "reproducible")
+    alone.run(STEPS)
+    ranks = on_ranks(system, 2, "reproducible", rung)
+    ranks.run(STEPS)
+    assert ranks.trajectory_hash() == alone.trajectory_hash()
+
+
+def test_energies_in_fast_mode_on_ranks_equal_those_of_one(device):
+    system = bundled_system("peptide")
+    expected, found = on_one(system, "fast").evaluate(), on_ranks(system, 4, "fast").evaluate()
+    for name in ("lj", "coulomb", "potential", "kinetic", "bond", "angle"):
+        assert found[name] == pytest.approx(expected[name], rel=1e-5, abs=1e-2), name
+    assert found["pressure"] == pytest.approx(expected["pressure"], rel=1e-4, abs=0.2)
+
+
+def test_energy_is_conserved_on_ranks_in_fast_mode(device):
+    system = bundled_system(tcoupl="no", nsttcouple=0)
+    ranks = on_ranks(system, 4, "fast")
+    ranks.run(100)
+    before = ranks.evaluate()["conserved"]
+    ranks.run(1000)
+    assert abs(ranks.evaluate()["conserved"] - before) < 20.0
+    assert np.isfinite(before)
