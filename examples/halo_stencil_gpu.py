@@ -43,8 +43,8 @@ def simulate(transport: Any, settings: dict[str, Any]) -> dict[str, Any] | None:
 
     relax = device.xp.ElementwiseKernel(
         "raw float64 old, int32 up, int32 down, int32 left, int32 right",
-        "float64 new",
-        f"new = old[i] + {DIFFUSION} * (old[up] + old[down] + old[left] + old[right] - 4 * old[i])",
+        "float64 warm",
+        f"warm = old[i] + {DIFFUSION} * (old[up] + old[down] + old[left] + old[right] - 4 * old[i])",
         "relax",
     )
     fields = []

@@ -71,31 +71,33 @@ def storm(
     ]
     copies = transport.each(lambda k, control: _copies(control, *pairs[k]))
     array = transport.allocate("storm", capacity, width, dtype)
-    channel = transport.channel([plan for plan, _ in pairs], array, slots if scattered else None)
     with device.current():
-        places = [xp.asarray(own) for own in slots]
-        values = [xp.asarray(8 * ids[:, None] + np.arange(width)).astype(dtype) for _, ids in pairs]
-        times = [xp.asarray(1 + n[:, None]).astype(dtype) for n in copies]
         wrong = xp.zeros(2, np.int64)
+        ranks = [
+            _StormRank(xp, array[k], plan, ids, slots[k], copies[k]) for k, (plan, ids) in enumerate(pairs)
+        ]
+        for rank in ranks:  # compiles and loads, which must not happen while the device waits for a peer
+            rank.set_owned(0)
+            wrong[0] += rank.count_forward(0)
+            wrong[1] += rank.count_reverse(0)
+        _delay(xp)
+        wrong[...] = 0
+        channel = transport.channel([plan for plan, _ in pairs], array, slots if scattered else None)
         delays = random.integers(0, 4, _TURNS)
         for turn in range(_TURNS):
-            for k, (plan, _) in enumerate(pairs):
-                own = places[k][: plan.n_owned]
-                array[k, own] = values[k][: plan.n_owned] + xp.asarray(_STEP * turn, dtype)
+            for rank in ranks:
+                rank.set_owned(turn)
             if delays[turn] == 0:
-                _delay(device)
+                _delay(xp)
             channel.forward()
-            for k in range(len(pairs)):
-                wrong[0] += (array[k, places[k]] != values[k] + xp.asarray(_STEP * turn, dtype)).sum()
+            for rank in ranks:
+                wrong[0] += rank.count_forward(turn)
             if delays[turn] == 1:
-                _delay(device)
-            if turn % 3 == 2:
-                continue
-            channel.reverse()
-            for k, (plan, _) in enumerate(pairs):
-                own = places[k][: plan.n_owned]
-                expected = (values[k][: plan.n_owned] + xp.asarray(_STEP * turn, dtype)) * times[k]
-                wrong[1] += (array[k, own] != expected).sum()
+                _delay(xp)
+            if turn % 3 != 2:
+                channel.reverse()
+                for rank in ranks:
+                    wrong[1] += rank.count_reverse(turn)
     transport.check()
     found = device.to_host(wrong)
     transport.meet()
@@ -107,14 +109,43 @@ def storm(
         )
 
 
+class _StormRank:
+    """Rows of one plan-rank in a storm, and what they should be; everything on the device, in stream order."""
+
+    def __init__(
+        self,
+        xp: Any,
+        rows: Any,
+        plan: HaloPlan,
+        ids: NDArray[np.int64],
+        slots: NDArray[np.int32],
+        copies: NDArray[np.int64],
+    ) -> None:
+        self._rows, self._step = rows, xp.asarray(_STEP, rows.dtype)
+        self._slots, self._owned = xp.asarray(slots), xp.asarray(slots[: plan.n_owned])
+        self._values = xp.asarray(8 * ids[:, None] + np.arange(rows.shape[1])).astype(rows.dtype)
+        self._own_values = self._values[: plan.n_owned]
+        self._times = xp.asarray(1 + copies[:, None]).astype(rows.dtype)
+
+    def set_owned(self, turn: int) -> None:
+        self._rows[self._owned] = self._own_values + self._step * turn
+
+    def count_forward(self, turn: int) -> Any:
+        return (self._rows[self._slots] != self._values + self._step * turn).sum()
+
+    def count_reverse(self, turn: int) -> Any:
+        expected = (self._own_values + self._step * turn) * self._times
+        return (self._rows[self._owned] != expected).sum()
+
+
 def _copies(control: Transport, plan: HaloPlan, ids: NDArray[np.int64]) -> NDArray[np.int64]:
     """Ghosts of each owned row on all ranks."""
     ghosts = np.concatenate(control.allgather(ids[plan.n_owned :]))
     return np.bincount(ghosts, minlength=int(ids.max(initial=0)) + 1)[ids[: plan.n_owned]]
 
 
-def _delay(device: Any) -> None:
+def _delay(xp: Any) -> None:
     """Keep the stream busy for a while."""
-    busy = device.xp.empty(1 << 20, np.float32)
+    busy = xp.empty(1 << 20, np.float32)
     for _ in range(_DELAY_US // 10):
         busy *= 1.0

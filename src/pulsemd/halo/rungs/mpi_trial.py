@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,9 +20,11 @@ from pulsemd.halo.mpirun import mpirun_command
 
 SECONDS: Final = 40.0
 _N_BYTES: Final = 1024
-_OF_THE_JOB: Final = ("OMPI_", "PMIX_", "PRTE_", "PMI_", "PULSEMD_SHMEM")
-_CHOSEN: Final = tuple(f"OMPI_MCA_{name}" for name in ("pml", "btl", "mtl", "osc", "opal_cuda", "smsc"))
-"""Open MPI's settings that a user chooses; the rest of its variables describe the job that this process belongs to."""
+_OF_THE_JOB: Final = re.compile(
+    r"PULSEMD_SHMEM|PMI_|PMIX_(?!MCA_)|PRTE_(?!MCA_)|OMPI_(?!MCA_)"
+    r"|OMPI_MCA_(ess|orte_|pmix|initial_wdir|shmem_RUNTIME)|PRTE_MCA_(ess|prte_)"
+)
+"""Variables by which mpirun describes the job that this process belongs to; the others are a user's settings."""
 
 
 def find_mpi_problem(n_processes: int) -> str | None:
@@ -33,11 +36,7 @@ def find_mpi_problem(n_processes: int) -> str | None:
     except TransportError as error:
         return f"not tried: {error}"
     command += [sys.executable, "-m", __name__]
-    environment = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(_OF_THE_JOB) or name.startswith(_CHOSEN)
-    }
+    environment = {name: value for name, value in os.environ.items() if not _OF_THE_JOB.match(name)}
     environment |= extra | {"PYTHONPATH": os.pathsep.join(str(Path(p).resolve()) for p in sys.path)}
     try:
         done = subprocess.run(
