@@ -53,6 +53,19 @@ struct Seat {
   }
 };
 
+// Let a peer overwrite or add to rows of ours, when a kernel begins. Without a fence: whatever read or wrote those rows
+// has ended with the kernels before this one, so nothing is on its way.
+__device__ __forceinline__ void allow(uint64 word, uint64 epoch, int process) {
+#if NETWORK
+  if (process >= 0) {
+    pulsemd_signal(reinterpret_cast<uint64*>(word), epoch, process);
+    return;
+  }
+#endif
+  asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(word), "l"(epoch) : "memory");
+}
+
+// Tell a peer that rows have been used by this kernel's blocks.
 __device__ __forceinline__ void announce(uint64 word, uint64 epoch, int process) {
 #if NETWORK
   if (process >= 0) {
@@ -85,17 +98,31 @@ __device__ __forceinline__ bool wait_for_group(const Seat& seat, const Message& 
   return __syncthreads_and(here);
 }
 
+__device__ __forceinline__ uint32 count(uint32* counter) {
+  uint32 before;
+  asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
+  return before;
+}
+
+__device__ __forceinline__ uint64 count(uint64* counter) {
+  uint64 before;
+  asm volatile("atom.acq_rel.gpu.global.add.u64 %0, [%1], 1;" : "=l"(before) : "l"(counter) : "memory");
+  return before;
+}
+
 // Whether this block is the last of `total` to come here; all threads learn it. What every thread of those blocks wrote
 // before is visible to the last one. Resets the counter.
 template <typename Counter>
 __device__ __forceinline__ bool is_last(Counter* counter, uint64 total) {
+  if (total == 1) {
+    __syncthreads();
+    return true;
+  }
   __syncthreads();
   bool last = false;
   if (threadIdx.x == 0) {
-    __threadfence();
-    last = atomicAdd(counter, Counter(1)) == Counter(total - 1);
+    last = count(counter) == total - 1;
     if (last) *counter = 0;
-    __threadfence();
   }
   return __syncthreads_or(last);
 }

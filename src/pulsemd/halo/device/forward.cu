@@ -71,9 +71,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   Unit* own = rows + seat.rank * rank_units;
   // Whatever reads our ghost rows came before this kernel in its stream: the senders may overwrite them.
   if (blockIdx.x == 0 && threadIdx.x == 0) {
-    announce(message.credit, epoch - 1, message.credit_process);
+    allow(message.credit, epoch - 1, message.credit_process);
     if (released)
-      announce(released[seat.index()].credit, released_state->forward_epoch, released[seat.index()].credit_process);
+      allow(released[seat.index()].credit, released_state->forward_epoch, released[seat.index()].credit_process);
   }
   Unit* target = reinterpret_cast<Unit*>(message.target);
   const int start = blockIdx.x * THREADS + threadIdx.x, step = gridDim.x * THREADS;
@@ -115,5 +115,5 @@ extern "C" __global__ void halo_release(const ChannelState* state, const Message
   const int pulse = blockIdx.z;
   if (pulse >= state->n_pulses) return;
   const Message& message = messages[blockIdx.y * slots + pulse];
-  announce(message.credit, state->forward_epoch, message.credit_process);
+  allow(message.credit, state->forward_epoch, message.credit_process);
 }

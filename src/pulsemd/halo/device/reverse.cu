@@ -151,9 +151,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   const Message message = messages[seat.index()];
   const int units = UNITS ? UNITS : row_units;
   if (blockIdx.x == 0 && threadIdx.x == 0) {
-    if (WAY == PUSH) announce(message.credit, epoch, message.credit_process);
+    if (WAY == PUSH) allow(message.credit, epoch, message.credit_process);
     if (released)  // their readers came before this kernel in its stream
-      announce(released[seat.index()].credit, released_state->forward_epoch, released[seat.index()].credit_process);
+      allow(released[seat.index()].credit, released_state->forward_epoch, released[seat.index()].credit_process);
   }
   const uint64 half = WAY == LAND ? epoch % 2 * (state->landing_half / sizeof(Unit)) : 0;
   const Exchange exchange = {seat, message, groups, waits, items, more, rows + seat.rank * rank_units,

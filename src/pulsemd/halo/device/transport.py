@@ -257,9 +257,9 @@ class GpuTransport:
         self, plans: Sequence[HaloPlan], places: Sequence[NDArray[np.int32]] | None, back: bool
     ) -> Routes:
         """`share_routes`, once for all channels that are bound to the same plans one after the other; collective."""
-        key = (*map(id, plans), *map(id, places or ()), back)
-        if self._latest is None or self._latest[0] != key:
-            self._latest = key, share_routes(self, plans, places, back)
+        given = (*plans, *(places or ()), back)
+        if self._latest is None or not _same_objects(self._latest[0], given):
+            self._latest = given, share_routes(self, plans, places, back)
         return self._latest[1]
 
     def register(self, user: Any, stream: Any) -> int:
@@ -308,3 +308,8 @@ class GpuTransport:
     ) -> None:
         if error is None:
             self.close()
+
+
+def _same_objects(first: Sequence[Any], second: Sequence[Any]) -> bool:
+    """Whether two sequences hold the same objects, not only equal ones."""
+    return len(first) == len(second) and all(a is b for a, b in zip(first, second, strict=True))
