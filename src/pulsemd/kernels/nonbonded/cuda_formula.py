@@ -45,19 +45,19 @@ DEVICE PairTerms pair_terms(float r2, const float (&i)[I_VALUES], const float (&
 """
 
 
-def trace_pair(combination: str, reassociate: bool, energies: bool) -> DeviceText:
+def trace_pair(combination: str, exact: bool, energies: bool) -> DeviceText:
     """Trace Lennard-Jones and reaction field for one combination rule.
 
     Parameters
     ----------
     combination : {'geometric', 'lorentz-berthelot', 'table'}
         With 'table' the pair's c6 and c12 are arguments.
-    reassociate : bool
-        See `Trace`.
+    exact : bool
+        Fix the rounding of every operation; the force then has the same bits with and without energies.
     energies : bool
         Results are force / r [kJ/mol/nm^2] and, if true, the Lennard-Jones and the Coulomb energy [kJ/mol].
     """
-    trace = Trace(reassociate)
+    trace = Trace(reassociate=True)
     r2 = trace.leaf("r2", PAIR)
     k_rf, c_rf, shift6, shift12 = (trace.leaf(f"k.{name}", UNIFORM) for name in CONSTANTS)
     charges = [trace.leaf("charge", side) for side in (ATOM_I, ATOM_J)]
@@ -67,7 +67,7 @@ def trace_pair(combination: str, reassociate: bool, energies: bool) -> DeviceTex
     results = [force + force_lj]
     if energies:
         results += [energy_lj, energy_coulomb]
-    return emit(results, [charges[0]], [charges[1]])
+    return emit(results, [charges[0]], [charges[1]], fuse=exact)
 
 
 def _coefficients(trace: Trace, combination: str) -> tuple[Number, Number]:
@@ -78,9 +78,9 @@ def _coefficients(trace: Trace, combination: str) -> tuple[Number, Number]:
 
 
 @cache
-def pair_header(combination: str, reassociate: bool, energies: bool) -> str:
+def pair_header(combination: str, exact: bool, energies: bool) -> str:
     """Text of the header; arguments as for `trace_pair`."""
-    text = trace_pair(combination, reassociate, energies)
+    text = trace_pair(combination, exact, energies)
     terms = ("force", "lj", "coulomb") if energies else ("force",)
     return _TEXT.format(
         n_i=len(text.i_values),

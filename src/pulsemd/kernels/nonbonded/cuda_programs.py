@@ -14,9 +14,9 @@ _MIDDLE = range(900, 6000)
 """Numbers of superclusters for which blocks of two warps measured faster than of four."""
 
 _WARPS_RESIDENT = {
-    ("fast", False): 28,
+    ("fast", False): 24,
     ("fast", True): 20,
-    ("reproducible", False): 16,
+    ("reproducible", False): 24,
     ("reproducible", True): 12,
 }
 """Warps of a multiprocessor that the registers must allow, by precision and energies."""
@@ -63,7 +63,7 @@ def pair_program(
         "pulsemd.kernels.nonbonded",
         "pair_forces.cu",
         tuple(defines.items()),
-        ((HEADER, pair_header(spec.combination, not exact, spec.energies)),),
+        ((HEADER, pair_header(spec.combination, exact, spec.energies)),),
         exact,
         ("pulsemd.kernels.search",),
     )
@@ -75,9 +75,10 @@ def programs() -> Iterator[CudaProgram]:
     for rule, orthorhombic, energies in product(rules, booleans, booleans):
         for displacement, prune in product(("relative", "pairwise"), booleans):
             yield pair_program(KernelSpec("fast", rule, displacement, orthorhombic, energies), prune)
-        yield pair_program(KernelSpec("reproducible", rule, "pairwise", orthorhombic, energies))
+            if not prune:
+                yield pair_program(KernelSpec("reproducible", rule, displacement, orthorhombic, energies))
     for warps, chunk in ((2, CHUNKS[0]), (4, CHUNKS[1])):
         yield pair_program(KernelSpec("fast", "geometric", "relative", True, False), False, warps, chunk)
         yield pair_program(
-            KernelSpec("reproducible", "geometric", "pairwise", True, False), False, warps, chunk
+            KernelSpec("reproducible", "geometric", "relative", True, False), False, warps, chunk
         )

@@ -8,18 +8,42 @@ from typing import Any
 
 import numpy as np
 
-from pulsemd.base.errors import UnstableError
+from pulsemd.base.errors import InputError, UnstableError
 from pulsemd.device.cuda import CudaDevice
 from pulsemd.forcefield.nonbonded import LennardJonesTable
 from pulsemd.kernels.nonbonded.cuda_programs import blocks_resident, pair_program, warps_for
 from pulsemd.kernels.nonbonded.parameters import AtomParameters, kernel_combination
 from pulsemd.kernels.nonbonded.settings import PairSettings, pair_constants
-from pulsemd.kernels.nonbonded.spec import FORCE_LIMIT, MINIMUM_DISTANCE2, KernelSpec, Precision
+from pulsemd.kernels.nonbonded.spec import (
+    FORCE_LIMIT,
+    GRID_REACH,
+    GRID_STEPS,
+    MINIMUM_DISTANCE2,
+    KernelSpec,
+    Precision,
+)
 from pulsemd.kernels.search.gpu import GpuSearch
 from pulsemd.kernels.search.gpu_grid import Region
 from pulsemd.kernels.search.gpu_layout import Slots
 from pulsemd.kernels.search.gpu_lists import ListCounts
 from pulsemd.kernels.search.search import is_orthorhombic, lattice_scale, widths_of
+
+_DRIFT = 0.15
+"""How far, in nm, an atom may leave its supercluster's extent before the next search."""
+
+
+def position_grid(box: np.ndarray) -> np.ndarray:
+    """Box vectors in steps of the grid of `position_grid.cuh`, (9,) int32 as the bits of float32.
+
+    Raises
+    ------
+    InputError
+        If the box is too long for it.
+    """
+    steps = np.rint(np.asarray(box, np.float64) * GRID_STEPS).ravel()
+    if np.abs(steps).max() >= 2.0**31:
+        raise InputError(f"a box vector is longer than {2.0**31 / GRID_STEPS:g} nm, the most a GPU handles")
+    return steps.astype(np.int32).view(np.float32)
 
 
 class GpuPairForces:
@@ -84,8 +108,8 @@ class GpuPairForces:
             device, scaled, parameters, filler, exclusion_offset, exclusion_atoms, exact, region
         )
         self._error = device.zeros(1, np.int32)
-        self._constants = device.empty(17, np.float32)
-        self._constants_now = np.empty(0, np.float32)
+        self._constants = device.empty(26, np.float32)
+        self._constants_now = b""
         self._no_totals = device.zeros(11, np.float64 if precision == "fast" else np.int64)
         self._launches: dict[tuple[Any, ...], Callable[[], None]] = {}
         self._prepared_for: tuple[Any, ...] = ()
@@ -122,8 +146,10 @@ class GpuPairForces:
     def finish_search(self, counters: np.ndarray | None = None) -> ListCounts:
         """The end of a search; see `GpuSearch.finish`."""
         counts, (box, r_list, r_inner) = self.pairs.finish(counters), self._asked
-        far = r_list + counts.super_radius * (1.0 + 1e-5) > 0.5 * widths_of(box).min()
-        self._needs_pairwise |= far or self.precision == "reproducible"
+        radius = counts.super_radius * (1.0 + 1e-5)
+        self._needs_pairwise |= r_list + radius > 0.5 * widths_of(box).min()
+        if self.precision == "reproducible":
+            self._needs_pairwise |= self.constants.cutoff + radius + _DRIFT > GRID_REACH
         self.spec = KernelSpec(
             self.precision,
             self.combination,
@@ -152,9 +178,9 @@ class GpuPairForces:
         c = self.constants
         limit = FORCE_LIMIT[self.precision] ** 2
         scalars = (c.cutoff**2, c.k_rf, c.c_rf, c.shift6, c.shift12, MINIMUM_DISTANCE2, limit, r_inner**2)
-        values = np.concatenate((np.array(scalars, np.float32), lattice_scale(box)))
-        if not np.array_equal(values, self._constants_now):
-            self._constants_now = values
+        values = np.concatenate((np.array(scalars, np.float32), lattice_scale(box), position_grid(box)))
+        if values.tobytes() != self._constants_now:
+            self._constants_now = values.tobytes()
             self._constants.set(values, stream=self.device.stream)
 
     def forces(

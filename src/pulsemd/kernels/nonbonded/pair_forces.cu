@@ -6,9 +6,12 @@
 // added to memory.
 //
 // Macros: WARPS, CHUNK, MIN_BLOCKS, ENERGIES, PRUNE, EXACT, RELATIVE, ORTHORHOMBIC, TABLE; 0 or 1 but for the
-// first three. EXACT: fixed-point sums, IEEE arithmetic as written. RELATIVE: positions become float relative to
-// the supercluster's centre once per atom; else the lattice difference of every pair is converted.
+// first three. RELATIVE: positions become float relative to the supercluster's centre once per atom; else the
+// difference of every pair is taken in integers.
 // PRUNE: groups are read with the masks of the search, and those of the tiles still within the inner radius kept.
+// EXACT: the force of a pair depends on nothing but the pair, and sums are integers. Positions are first rounded to a
+// grid of 2^-23 nm, on which differences are exact whatever they are taken relative to; arithmetic is IEEE as
+// written; each component of a pair's force is rounded once, to 2^-14 kJ/mol/nm.
 #define DEVICE __device__ __forceinline__
 #include "vector.cuh"
 #include "fixed_point.cuh"
@@ -18,25 +21,38 @@ struct PairConstants {
   float cutoff2, k_rf, c_rf, shift6, shift12, minimum2, limit2, inner2;
 };
 
-// 1/sqrt(x) for x from minimum2 on: the machine's approximation, in exact mode improved by one step of Newton's
-// method to within an ulp. Always the same bits for the same x on one kind of device.
+// 1/sqrt(x) to 2^-22.9: the machine's approximation, the same bits for the same x on one kind of device.
 DEVICE float reciprocal_sqrt(float x) {
   float y;
   asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-#if EXACT
-  y = __fmaf_rn(__fmul_rn(0.5f, y), __fmaf_rn(__fmul_rn(-x, y), y, 1.0f), y);
-#endif
   return y;
 }
 
 DEVICE float select(bool condition, float a, float b) { return condition ? a : b; }
 
+// a * b + c, rounded once.
+DEVICE float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+
 #include "pair_formula.cuh"
 
 #if EXACT
-typedef long long Sum;
+typedef int Sum;           // units of 2^-14 kJ/mol/nm
+typedef long long Stored;  // of 2^-32
+typedef long long EnergySum;
+constexpr float PAIR_SCALE = 16384.0f;
+constexpr int PAIR_SHIFT = 18;
+
+// Pairs that one sum of `Sum` can have; stronger forces than `STRONG` bypass it, so it cannot overflow.
+constexpr int GROUPS_OF_WARP = (CHUNK + WARPS - 1) / WARPS, PAIRS_OF_SUM = 32 * (GROUPS_OF_WARP < 2 ? 2 : GROUPS_OF_WARP);
+constexpr float STRONG = 2147483520.0f / PAIR_SCALE / PAIRS_OF_SUM - 1.0f;
+
+DEVICE Stored stored(Sum sum) { return Stored(sum) << PAIR_SHIFT; }
 #else
 typedef float Sum;
+typedef float Stored;
+typedef float EnergySum;
+
+DEVICE Stored stored(Sum sum) { return sum; }
 #endif
 
 constexpr int I_MORE = I_VALUES - 1 + TABLE, J_MORE = J_VALUES - 1 + TABLE;
@@ -50,38 +66,47 @@ struct alignas(16) More {
 static_assert(CHUNK <= 32 * WARPS, "too few threads to bring the masks of an entry");
 static_assert(I_MORE <= 4 && J_MORE <= 3, "more values of an atom than its place in shared memory holds");
 
-// An atom as the tiles read it: position (float relative to the centre, or bits of the lattice position) and the
-// first value.
-DEVICE float4 place(const int4 x, const int4 center, const LatticeScale& scale, float first) {
-#if RELATIVE
-  const float3 p = to_cartesian<ORTHORHOMBIC>(lattice_difference(x, center), scale);
+#if EXACT
+#include "position_grid.cuh"
+typedef PositionGrid Frame;
+
+DEVICE Frame load_frame(const float* box) { return load_position_grid(box + 9); }
+#else
+typedef LatticeScale Frame;
+
+DEVICE Frame load_frame(const float* box) { return load_scale(box); }
+#endif
+
+// An atom as the tiles read it: position (float relative to the centre, or the bits of integers) and the first value.
+DEVICE float4 place(const int4 x, const int4 center, const Frame& frame, float first) {
+#if RELATIVE && EXACT
+  const float3 p = position_from(x, center, frame);
+  return make_float4(p.x, p.y, p.z, first);
+#elif RELATIVE
+  const float3 p = to_cartesian<ORTHORHOMBIC>(lattice_difference(x, center), frame);
   return make_float4(p.x, p.y, p.z, first);
 #else
   return make_float4(__int_as_float(x.x), __int_as_float(x.y), __int_as_float(x.z), first);
 #endif
 }
 
-DEVICE float3 displacement(const float4 i, const float4 j, const LatticeScale& scale) {
+DEVICE float3 displacement(const float4 i, const float4 j, const Frame& frame) {
 #if RELATIVE
   return make_float3(i.x - j.x, i.y - j.y, i.z - j.z);
 #else
-  const int3 d = make_int3(__float_as_int(i.x) - __float_as_int(j.x), __float_as_int(i.y) - __float_as_int(j.y),
-                           __float_as_int(i.z) - __float_as_int(j.z));
+  const int4 x_i = make_int4(__float_as_int(i.x), __float_as_int(i.y), __float_as_int(i.z), 0),
+             x_j = make_int4(__float_as_int(j.x), __float_as_int(j.y), __float_as_int(j.z), 0);
 #if EXACT
-  return to_cartesian_exact<ORTHORHOMBIC>(d, scale);
+  return position_from(x_i, x_j, frame);
 #else
-  return to_cartesian<ORTHORHOMBIC>(d, scale);
+  return to_cartesian<ORTHORHOMBIC>(lattice_difference(x_i, x_j), frame);
 #endif
 #endif
 }
 
-DEVICE float square(const float3 d) {
-#if EXACT
-  return square_exact(d);
-#else
-  return d.x * d.x + d.y * d.y + d.z * d.z;
-#endif
-}
+// Square of a distance, kept so far from 0 (less than an ulp at any distance of atoms) that its inverse's third power
+// is finite: atoms without interaction on one spot give 0.
+DEVICE float square(const float3 d) { return fused(d.z, d.z, fused(d.y, d.y, fused(d.x, d.x, 2e-13f))); }
 
 // ``value`` if the pair is listed and within the cutoff, else 0. In PTX since the compiler turns the test of a
 // constant bit into two more instructions than the machine needs.
@@ -98,7 +123,7 @@ DEVICE float where_inside(float value, float r2, float cutoff2, uint32 word, uin
 }
 
 struct Energies {
-  Sum term[ENERGY_TERMS];
+  EnergySum term[ENERGY_TERMS];
 
   DEVICE void add(const PairTerms& terms, const float3 d) {
 #if ENERGIES
@@ -151,6 +176,17 @@ DEVICE const float4* pinned(const float4* pointer, int lane) {
   return static_cast<const float4*>(__cvta_shared_to_generic(address));
 }
 
+#if EXACT
+// Adds the force of one pair to memory at once, rounded as all others.
+DEVICE void add_strong(Stored* i, Stored* j, float force, const float3 d) {
+  const float scaled = force * PAIR_SCALE;
+  const Stored x = __float2ll_rn(scaled * d.x) << PAIR_SHIFT, y = __float2ll_rn(scaled * d.y) << PAIR_SHIFT,
+               z = __float2ll_rn(scaled * d.z) << PAIR_SHIFT;
+  add_vector(i, x, y, z);
+  add_vector(j, -x, -y, -z);
+}
+#endif
+
 DEVICE More as_more(const float4 v) { return {{v.x, v.y, v.z, v.w}}; }
 
 // The second atom of the pairs of a lane, and the force on it.
@@ -160,13 +196,33 @@ struct Partner {
   Sum x, y, z;
 };
 
+#if !EXACT
+// Adds the force of a pair to both sums if the pair is listed and within the cutoff: predicated, without a select.
+DEVICE void add_inside(float force, const float3 d, float r2, float cutoff2, uint32 word, uint32 bit, Partner& b,
+                       float& x, float& y, float& z) {
+  asm("{ .reg .pred listed, inside; .reg .b32 masked; .reg .f32 minus;\n"
+      "and.b32 masked, %12, %13;\n"
+      "setp.ne.u32 listed, masked, 0;\n"
+      "setp.lt.and.f32 inside, %10, %11, listed;\n"
+      "neg.ftz.f32 minus, %6;\n"
+      "@inside fma.rn.ftz.f32 %0, %6, %7, %0;\n"
+      "@inside fma.rn.ftz.f32 %1, %6, %8, %1;\n"
+      "@inside fma.rn.ftz.f32 %2, %6, %9, %2;\n"
+      "@inside fma.rn.ftz.f32 %3, minus, %7, %3;\n"
+      "@inside fma.rn.ftz.f32 %4, minus, %8, %4;\n"
+      "@inside fma.rn.ftz.f32 %5, minus, %9, %5; }"
+      : "+f"(x), "+f"(y), "+f"(z), "+f"(b.x), "+f"(b.y), "+f"(b.z)
+      : "f"(force), "f"(d.x), "f"(d.y), "f"(d.z), "f"(r2), "f"(cutoff2), "r"(word), "r"(bit));
+}
+#endif
+
 extern "C" __global__ void __launch_bounds__(32 * WARPS, MIN_BLOCKS)
 pair_forces(const int4* __restrict__ x, const float2* __restrict__ parameters, const int4* __restrict__ centers,
             const int4* __restrict__ entries, const int entry_capacity, const int super_capacity,
             const int4* __restrict__ groups,
             uint4* __restrict__ masks, const uint2* __restrict__ outer, const uint32* __restrict__ words,
             const long long* __restrict__ counters, const float* __restrict__ constants,
-            const float2* __restrict__ table, const int n_types, Sum* __restrict__ forces, Total* __restrict__ totals,
+            const float2* __restrict__ table, const int n_types, Stored* __restrict__ forces, Total* __restrict__ totals,
             int* __restrict__ error) {
   __shared__ float4 staged[2 * (64 + 32 * CHUNK)];  // in one array, for one address to serve several reads
   float4 *const i_atom = staged, *const j_atom = staged + 128;
@@ -176,7 +232,7 @@ pair_forces(const int4* __restrict__ x, const float2* __restrict__ parameters, c
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, ti = lane & 7, tj = lane >> 3;
   const PairConstants k = {constants[0], constants[1], constants[2], constants[3],
                            constants[4], constants[5], constants[6], constants[7]};
-  const LatticeScale scale = load_scale(constants + 8);
+  const Frame frame = load_frame(constants + 8);
   // Read before it is known whether entry number blockIdx.x is of the largest class: two waits become one.
   const int4 likely = entries[min(int(blockIdx.x), entry_capacity - 1)];
   int n_entries = 0;
@@ -203,7 +259,7 @@ pair_forces(const int4* __restrict__ x, const float2* __restrict__ parameters, c
       const float2 p = parameters[entry.x * 64 + s];
       float kept[I_VALUES];
       keep_of_i(__int_as_float(xi.w), p.x, p.y, k, kept);
-      i_atom[s] = place(xi, center, scale, kept[0]);
+      i_atom[s] = place(xi, center, frame, kept[0]);
 #pragma unroll
       for (int v = 1; v < I_VALUES; v++) i_more[s].value[v - 1] = kept[v];
 #if TABLE
@@ -217,7 +273,7 @@ pair_forces(const int4* __restrict__ x, const float2* __restrict__ parameters, c
       const float2 p = parameters[slot];
       float kept[J_VALUES];
       keep_of_j(__int_as_float(xj.w), p.x, p.y, k, kept);
-      j_atom[s] = place(xj, center, scale, kept[0]);
+      j_atom[s] = place(xj, center, frame, kept[0]);
 #pragma unroll
       for (int v = 1; v < J_VALUES; v++) j_more[s].value[v - 1] = kept[v];
 #if TABLE
@@ -247,11 +303,11 @@ pair_forces(const int4* __restrict__ x, const float2* __restrict__ parameters, c
       uint32 word[2] = {ALL_LANES, ALL_LANES};
       if (listed.y) word[0] = words[size_t(listed.y) * 32 + lane];
       if (listed.w) word[1] = words[size_t(listed.w) * 32 + lane];
-      uint32 mine = lane < 16 ? (lane < 8 ? listed.x : listed.z) >> (lane & 7) : 0;  // this lane's bit of each mask
+      uint32 mine = lane < 8 ? (listed.x | listed.z) >> lane : 0;  // of each j-cluster the bit of i-cluster `lane`
       const float4* my_j = pinned(j_atom + 32 * g + tj, lane);
 #pragma unroll 1
       for (int jm = 0; jm < 4; jm++, my_j += 8, mine >>= 8, word[0] >>= 8, word[1] >>= 8) {
-        // Bit 8 * h + c: half h acts on i-cluster c. By the vote the compiler knows that all lanes have the same.
+        // The i-clusters that the j-cluster acts on. By the vote the compiler knows that all lanes have the same.
         const uint32 mask = __ballot_sync(ALL_LANES, mine & 1);
         if (mask == 0) continue;
         Partner partner[2];
@@ -264,7 +320,7 @@ pair_forces(const int4* __restrict__ x, const float2* __restrict__ parameters, c
 #pragma unroll
         for (int c = 0; c < 8; c++) {
           const uint32 bit = 1u << c;
-          if (mask & (0x101u << c)) {
+          if (mask & bit) {  // both halves: one test for two tiles, whose latencies overlap
             const float4 xi = my_i[8 * c];
             const More more_i = as_more(my_i[I_STRIDE + 8 * c]);
             float i[I_VALUES];
@@ -273,43 +329,57 @@ pair_forces(const int4* __restrict__ x, const float2* __restrict__ parameters, c
             for (int v = 1; v < I_VALUES; v++) i[v] = more_i.value[v - 1];
 #pragma unroll
             for (int h = 0; h < 2; h++) {
-              if (mask & (bit << (8 * h))) {
-                Partner& b = partner[h];
-                float j[J_VALUES];
-                j[0] = b.atom.w;
+              Partner& b = partner[h];
+              float j[J_VALUES];
+              j[0] = b.atom.w;
 #pragma unroll
-                for (int v = 1; v < J_VALUES; v++) j[v] = b.more.value[v - 1];
-                const float3 d = displacement(xi, b.atom, scale);
-                const float r2 = square(d);
+              for (int v = 1; v < J_VALUES; v++) j[v] = b.more.value[v - 1];
+              const float3 d = displacement(xi, b.atom, frame);
+              const float r2 = square(d);
 #if PRUNE
-                if (__any_sync(ALL_LANES, (r2 < k.inner2) & ((word[h] & bit) != 0))) inner[h] |= bit << (8 * jm);
+              if (__any_sync(ALL_LANES, (r2 < k.inner2) & ((word[h] & bit) != 0))) inner[h] |= bit << (8 * jm);
 #endif
 #if TABLE
-                const float2 pair = __ldg(table + (__float_as_int(more_i.value[I_VALUES - 1]) +
-                                                   __float_as_int(b.more.value[J_VALUES - 1])));
+              const float2 pair = __ldg(table + (__float_as_int(more_i.value[I_VALUES - 1]) +
+                                                 __float_as_int(b.more.value[J_VALUES - 1])));
 #else
-                const float2 pair = make_float2(0.0f, 0.0f);
-#endif
-                PairTerms terms = pair_terms(fmaxf(r2, k.minimum2), i, j, pair.x, pair.y, k);
-                terms.force = where_inside(terms.force, r2, k.cutoff2, word[h], bit);
-#if EXACT
-                worst = max(worst, __float_as_uint(terms.force * terms.force * r2) & 0x7fffffffu);
+              const float2 pair = make_float2(0.0f, 0.0f);
 #endif
 #if ENERGIES
-                terms.lj = where_inside(terms.lj, r2, k.cutoff2, word[h], bit);
-                terms.coulomb = where_inside(terms.coulomb, r2, k.cutoff2, word[h], bit);
-                energies.add(terms, d);
+              PairTerms terms = pair_terms(fmaxf(r2, k.minimum2), i, j, pair.x, pair.y, k);
+#else
+              PairTerms terms = pair_terms(r2, i, j, pair.x, pair.y, k);
+#endif
+#if EXACT || ENERGIES
+              terms.force = where_inside(terms.force, r2, k.cutoff2, word[h], bit);
+#endif
+#if ENERGIES
+              terms.lj = where_inside(terms.lj, r2, k.cutoff2, word[h], bit);
+              terms.coulomb = where_inside(terms.coulomb, r2, k.cutoff2, word[h], bit);
+              energies.add(terms, d);
 #endif
 #if EXACT
-                const Sum sx = to_fixed_force(terms.force * d.x), sy = to_fixed_force(terms.force * d.y),
-                          sz = to_fixed_force(terms.force * d.z);
-                b.x -= sx, b.y -= sy, b.z -= sz;
-                fx[c] += sx, fy[c] += sy, fz[c] += sz;
-#else
-                b.x -= terms.force * d.x, b.y -= terms.force * d.y, b.z -= terms.force * d.z;
-                fx[c] += terms.force * d.x, fy[c] += terms.force * d.y, fz[c] += terms.force * d.z;
-#endif
+              const float square_of_force = terms.force * terms.force * r2;
+              if (__any_sync(ALL_LANES, !(square_of_force <= STRONG * STRONG))) {
+                worst = max(worst, __float_as_uint(square_of_force) & 0x7fffffffu);
+                if (!(square_of_force <= STRONG * STRONG)) {
+                  add_strong(forces + 4 * (entry.x * 64 + 8 * c + ti),
+                             forces + size_t(__float_as_uint(my_j[J_STRIDE].w) + 4 * (4 * h + tj)),
+                             terms.force, d);
+                  terms.force = 0.0f;
+                }
               }
+              const float scaled = terms.force * PAIR_SCALE;
+              const Sum sx = __float2int_rn(scaled * d.x), sy = __float2int_rn(scaled * d.y),
+                        sz = __float2int_rn(scaled * d.z);
+              b.x -= sx, b.y -= sy, b.z -= sz;
+              fx[c] += sx, fy[c] += sy, fz[c] += sz;
+#elif ENERGIES
+              b.x -= terms.force * d.x, b.y -= terms.force * d.y, b.z -= terms.force * d.z;
+              fx[c] += terms.force * d.x, fy[c] += terms.force * d.y, fz[c] += terms.force * d.z;
+#else
+              add_inside(terms.force, d, r2, k.cutoff2, word[h], bit, b, fx[c], fy[c], fz[c]);
+#endif
             }
           }
         }
@@ -321,7 +391,7 @@ pair_forces(const int4* __restrict__ x, const float2* __restrict__ parameters, c
         const Sum sxy = fold(second ? sy : sx, second ? sx : sy, 2);
         sz = fold(sz, sz, 2);
         const Sum sum = fold(third ? sz : sxy, third ? sxy : sz, 4);
-        add_where(ti < 6, forces + size_t(__float_as_uint(my_j[J_STRIDE].w) + my_force), sum);
+        add_where(ti < 6, forces + size_t(__float_as_uint(my_j[J_STRIDE].w) + my_force), stored(sum));
       }
 #if PRUNE
       if (lane == 0) masks[entry.y + g] = make_uint4(inner[0], listed.y, inner[1], listed.w);
@@ -345,7 +415,7 @@ pair_forces(const int4* __restrict__ x, const float2* __restrict__ parameters, c
 #if !EXACT
       worst = max(worst, __float_as_uint(fx[c] * fx[c] + fy[c] * fy[c] + fz[c] * fz[c]) & 0x7fffffffu);
 #endif
-      add_vector(forces + 4 * (entry.x * 64 + cluster * 8 + ti), fx[c], fy[c], fz[c]);
+      add_vector(forces + 4 * (entry.x * 64 + cluster * 8 + ti), stored(fx[c]), stored(fy[c]), stored(fz[c]));
     }
   }
 #if ENERGIES

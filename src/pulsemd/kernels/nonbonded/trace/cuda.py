@@ -217,7 +217,10 @@ class DeviceText:
 
 
 def emit(
-    results: Sequence[Number], first_i: Sequence[Number] = (), first_j: Sequence[Number] = ()
+    results: Sequence[Number],
+    first_i: Sequence[Number] = (),
+    first_j: Sequence[Number] = (),
+    fuse: bool = False,
 ) -> DeviceText:
     """Text of a formula.
 
@@ -227,6 +230,9 @@ def emit(
         What the pair's function returns.
     first_i, first_j : Number
         Values that must be the first of each atom's, needed by the pair or not.
+    fuse : bool
+        Write every sum with a product of the pair as a call of the device function ``fused``, so that its rounding
+        is not left to a compiler.
     """
     roots = [value.node() for value in results]
     kept = {side: [value.node() for value in first] for side, first in ((ATOM_I, first_i), (ATOM_J, first_j))}
@@ -236,7 +242,7 @@ def emit(
                 kept[argument.depends].append(argument)
     names = {node: f"i[{k}]" for k, node in enumerate(kept[ATOM_I])}
     names |= {node: f"j[{k}]" for k, node in enumerate(kept[ATOM_J])}
-    statements, expressions = _write(roots, dict(names))
+    statements, expressions = _write(roots, dict(names), fuse)
     own = {side: tuple(_write_one(node) for node in nodes) for side, nodes in kept.items()}
     return DeviceText(own[ATOM_I], own[ATOM_J], statements, expressions)
 
@@ -257,11 +263,25 @@ def _in_order(roots: Sequence[Node]) -> list[Node]:
 
 
 def _write_one(node: Node) -> tuple[tuple[str, ...], str]:
-    statements, expressions = _write([node], {})
+    statements, expressions = _write([node], {}, fuse=False)
     return statements, expressions[0]
 
 
-def _write(roots: Sequence[Node], names: dict[Node, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _fused(node: Node) -> tuple[str, Node, Node, str, Node] | None:
+    """Signs and arguments of the fused multiply-add that computes a sum: sign a * b + sign c."""
+    if node.operation not in ("+", "-"):
+        return None
+    a, b = node.arguments
+    if a.operation == "*" and a.depends & PAIR:
+        return "", *a.arguments, "-" if node.operation == "-" else "", b
+    if b.operation == "*" and b.depends & PAIR:
+        return "-" if node.operation == "-" else "", *b.arguments, "", a
+    return None
+
+
+def _write(
+    roots: Sequence[Node], names: dict[Node, str], fuse: bool
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Statements that compute some nodes, given the names of those already known."""
     statements = []
 
@@ -270,6 +290,13 @@ def _write(roots: Sequence[Node], names: dict[Node, str]) -> tuple[tuple[str, ..
             return names[node]
         if node.operation in ("leaf", "constant"):
             return node.text
+        sum_of_product = _fused(node) if fuse else None
+        if sum_of_product:
+            sign, a, b, sign_c, c = sum_of_product
+            expression = f"fused({sign}{visit(a)}, {visit(b)}, {sign_c}{visit(c)})"
+            names[node] = f"t{len(statements)}"
+            statements.append(f"const float {names[node]} = {expression};")
+            return names[node]
         values = [visit(argument) for argument in node.arguments]
         if node.operation in ("reciprocal_sqrt", "select"):
             expression = f"{node.operation}({', '.join(values)})"
