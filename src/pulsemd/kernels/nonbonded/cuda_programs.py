@@ -14,9 +14,9 @@ _MIDDLE = range(900, 6000)
 """Numbers of superclusters for which blocks of two warps measured faster than of four."""
 
 _WARPS_RESIDENT = {
-    ("fast", False): 24,
+    ("fast", False): 28,
     ("fast", True): 20,
-    ("reproducible", False): 24,
+    ("reproducible", False): 28,
     ("reproducible", True): 12,
 }
 """Warps of a multiprocessor that the registers must allow, by precision and energies."""

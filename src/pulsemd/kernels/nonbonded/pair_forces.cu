@@ -42,9 +42,12 @@ typedef long long EnergySum;
 constexpr float PAIR_SCALE = 16384.0f;
 constexpr int PAIR_SHIFT = 18;
 
-// Pairs that one sum of `Sum` can have; stronger forces than `STRONG` bypass it, so it cannot overflow.
+// A sum has the pairs of up to eight lanes and must stay below 2^31 units. So a lane takes a few strong forces into its
+// sums and lets the others, and those beyond `STRONGEST`, go to memory at once; which way changes no bit.
 constexpr int GROUPS_OF_WARP = (CHUNK + WARPS - 1) / WARPS, PAIRS_OF_SUM = 32 * (GROUPS_OF_WARP < 2 ? 2 : GROUPS_OF_WARP);
-constexpr float STRONG = 2147483520.0f / PAIR_SCALE / PAIRS_OF_SUM - 1.0f;
+constexpr float HALF_OF_RANGE = 1073741824.0f / PAIR_SCALE;
+constexpr int MOST_STRONG = 4;
+constexpr float STRONG = HALF_OF_RANGE / PAIRS_OF_SUM - 1.0f, STRONGEST = HALF_OF_RANGE / (8 * MOST_STRONG) - 1.0f;
 
 DEVICE Stored stored(Sum sum) { return Stored(sum) << PAIR_SHIFT; }
 #else
@@ -292,6 +295,7 @@ pair_forces(const int4* __restrict__ x, const float2* __restrict__ parameters, c
     }
     __syncthreads();
     Sum fx[8], fy[8], fz[8];
+    [[maybe_unused]] int n_strong = 0;
 #pragma unroll
     for (int c = 0; c < 8; c++) fx[c] = fy[c] = fz[c] = 0;
 
@@ -362,7 +366,9 @@ pair_forces(const int4* __restrict__ x, const float2* __restrict__ parameters, c
               const float square_of_force = terms.force * terms.force * r2;
               if (__any_sync(ALL_LANES, !(square_of_force <= STRONG * STRONG))) {
                 worst = max(worst, __float_as_uint(square_of_force) & 0x7fffffffu);
-                if (!(square_of_force <= STRONG * STRONG)) {
+                n_strong += !(square_of_force <= STRONG * STRONG);
+                if (!(square_of_force <= STRONG * STRONG) &&
+                    (n_strong > MOST_STRONG || !(square_of_force <= STRONGEST * STRONGEST))) {
                   add_strong(forces + 4 * (entry.x * 64 + 8 * c + ti),
                              forces + size_t(__float_as_uint(my_j[J_STRIDE].w) + 4 * (4 * h + tj)),
                              terms.force, d);
