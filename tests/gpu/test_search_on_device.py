@@ -105,7 +105,9 @@ def test_few_atoms_in_any_box_are_searched(device, n, edge):
     expected = brute_force(system, options, table, 0.9)
     result = compute_on(device, system, options, table, "reproducible", 0.9)
     assert result.counts.pairs == expected.pairs_within
-    np.testing.assert_allclose(result.forces, expected.forces, rtol=1e-5, atol=1e-6)
+    error = np.linalg.norm(result.forces - expected.forces)
+    tolerance = 1e-5 + 5e-8 * edge  # the grid of positions is coarser in a box this long
+    assert error <= tolerance * np.linalg.norm(expected.forces)
 
 
 def test_atoms_in_one_line_and_on_the_faces_of_the_box_are_searched(device):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from pulsemd.base.errors import InputError, UnstableError
+from pulsemd.base.errors import UnstableError
 from pulsemd.device.cuda import CudaDevice
 from pulsemd.forcefield.nonbonded import LennardJonesTable
 from pulsemd.kernels.nonbonded.cuda_programs import blocks_resident, pair_program, warps_for
@@ -16,8 +17,7 @@ from pulsemd.kernels.nonbonded.parameters import AtomParameters, kernel_combinat
 from pulsemd.kernels.nonbonded.settings import PairSettings, pair_constants
 from pulsemd.kernels.nonbonded.spec import (
     FORCE_LIMIT,
-    GRID_REACH,
-    GRID_STEPS,
+    GRID_STEP,
     MINIMUM_DISTANCE2,
     KernelSpec,
     Precision,
@@ -32,18 +32,17 @@ _DRIFT = 0.15
 """How far, in nm, an atom may leave its supercluster's extent before the next search."""
 
 
-def position_grid(box: np.ndarray) -> np.ndarray:
-    """Box vectors in steps of the grid of `position_grid.cuh`, (9,) int32 as the bits of float32.
+def grid_step(box: np.ndarray) -> float:
+    """Step, in nm, of the grid to which reproducible mode rounds positions; a power of two."""
+    length = float(np.abs(box).max())
+    return max(GRID_STEP, 2.0 ** (math.floor(math.log2(length)) - 30))
 
-    Raises
-    ------
-    InputError
-        If the box is too long for it.
-    """
-    steps = np.rint(np.asarray(box, np.float64) * GRID_STEPS).ravel()
-    if np.abs(steps).max() >= 2.0**31:
-        raise InputError(f"a box vector is longer than {2.0**31 / GRID_STEPS:g} nm, the most a GPU handles")
-    return steps.astype(np.int32).view(np.float32)
+
+def position_grid(box: np.ndarray) -> np.ndarray:
+    """The constants of `position_grid.cuh`, (10,) float32, of which the first nine are bits of integers."""
+    step = grid_step(box)
+    steps = np.rint(np.asarray(box, np.float64) / step).ravel().astype(np.int32)
+    return np.concatenate((steps.view(np.float32), np.array([step], np.float32)))
 
 
 class GpuPairForces:
@@ -108,7 +107,7 @@ class GpuPairForces:
             device, scaled, parameters, filler, exclusion_offset, exclusion_atoms, exact, region
         )
         self._error = device.zeros(1, np.int32)
-        self._constants = device.empty(26, np.float32)
+        self._constants = device.empty(27, np.float32)
         self._constants_now = b""
         self._no_totals = device.zeros(11, np.float64 if precision == "fast" else np.int64)
         self._launches: dict[tuple[Any, ...], Callable[[], None]] = {}
@@ -146,10 +145,10 @@ class GpuPairForces:
     def finish_search(self, counters: np.ndarray | None = None) -> ListCounts:
         """The end of a search; see `GpuSearch.finish`."""
         counts, (box, r_list, r_inner) = self.pairs.finish(counters), self._asked
-        radius = counts.super_radius * (1.0 + 1e-5)
+        radius, extent = counts.super_radius * (1.0 + 1e-5), counts.super_extent * (1.0 + 1e-5)
         self._needs_pairwise |= r_list + radius > 0.5 * widths_of(box).min()
         if self.precision == "reproducible":
-            self._needs_pairwise |= self.constants.cutoff + radius + _DRIFT > GRID_REACH
+            self._needs_pairwise |= self.constants.cutoff + extent + _DRIFT > 2.0**24 * grid_step(box)
         self.spec = KernelSpec(
             self.precision,
             self.combination,

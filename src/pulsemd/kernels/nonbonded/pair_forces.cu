@@ -10,7 +10,7 @@
 // difference of every pair is taken in integers.
 // PRUNE: groups are read with the masks of the search, and those of the tiles still within the inner radius kept.
 // EXACT: the force of a pair depends on nothing but the pair, and sums are integers. Positions are first rounded to a
-// grid of 2^-23 nm, on which differences are exact whatever they are taken relative to; arithmetic is IEEE as
+// grid of 2^-23 nm (position_grid.cuh), on which differences are exact whatever they are taken relative to; arithmetic is IEEE as
 // written; each component of a pair's force is rounded once, to 2^-14 kJ/mol/nm.
 #define DEVICE __device__ __forceinline__
 #include "vector.cuh"

@@ -25,11 +25,8 @@ FORCE_SCALE = 2.0**32
 ENERGY_SCALE = 2.0**20
 """Fixed-point units per kJ/mol in reproducible mode."""
 
-GRID_STEPS = 2.0**23
-"""Steps per nm of the grid to which positions are rounded in reproducible mode on a GPU."""
-
-GRID_REACH = 2.0
-"""Distance [nm] from a common centre up to which float32 holds places on that grid exactly."""
+GRID_STEP = 2.0**-23
+"""Step [nm] of the grid to which positions are rounded in reproducible mode on a GPU, in boxes up to 256 nm."""
 
 FORCE_LIMIT = {"fast": 2.0**22, "reproducible": 2.0**18}
 """Largest force of one pair [kJ/mol/nm]; beyond it the kernel reports an error (see `PairForces.check`)."""

@@ -131,5 +131,6 @@ arrange_clusters(const int4* __restrict__ row_x, const int* __restrict__ row_gid
     super_half[super] = make_float4(both[0], both[1], both[2], both[3]);
     super_extent[super] = make_uint4(extent[0], extent[1], extent[2], homes[0] | homes[1]);
     atomicMax(counters + SUPER_RADIUS, (long long)(__float_as_uint(both[3])));
+    atomicMax(counters + SUPER_EXTENT, (long long)(__float_as_uint(fmaxf(fmaxf(both[0], both[1]), both[2]))));
   }
 }

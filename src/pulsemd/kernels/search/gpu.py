@@ -23,7 +23,13 @@ from pulsemd.kernels.search.cuda_programs import (
 )
 from pulsemd.kernels.search.gpu_grid import LATTICE, Region, choose_columns
 from pulsemd.kernels.search.gpu_layout import SUPERCLUSTER, Slots
-from pulsemd.kernels.search.gpu_lists import N_COUNTERS, ClusterList, ListCounts, entries_for
+from pulsemd.kernels.search.gpu_lists import (
+    FIRST_OF_ENTRIES,
+    N_COUNTERS,
+    ClusterList,
+    ListCounts,
+    entries_for,
+)
 from pulsemd.kernels.search.search import is_orthorhombic, lattice_scale, widths_of
 
 _THREADS = 256
@@ -380,7 +386,7 @@ class GpuSearch:
                 )
         self._unbind()
         for pairs in self.lists:
-            for counter in (pairs.counters[1:5], pairs.counters[8:]):
+            for counter in (pairs.counters[1:5], pairs.counters[FIRST_OF_ENTRIES:]):
                 self.device.clear(counter)
         return True
 

@@ -12,9 +12,10 @@ from pulsemd.device.cuda import CudaDevice
 SIZES = 8
 """Classes of entries, as in `pair_list.cuh`."""
 
-N_COUNTERS = 8 + SIZES
-_ENTRIES = 8
+FIRST_OF_ENTRIES = 9
 """First counter of the numbers of entries; those before are named by `ListCounts` in their order."""
+
+N_COUNTERS = FIRST_OF_ENTRIES + SIZES
 
 _GROWTH = 1.15
 
@@ -33,6 +34,8 @@ class ListCounts:
         Largest distance of an atom from the centre of its supercluster.
     owned_superclusters : int
         Superclusters of owned atoms, the first ones.
+    super_extent : float, nm
+        Largest distance of an atom from the centre of its supercluster along one Cartesian axis.
     entries_by_size : tuple of int
         Entries of each class, smallest first.
     """
@@ -45,14 +48,15 @@ class ListCounts:
     occupied_bins: int
     super_radius: float
     owned_superclusters: int
+    super_extent: float
     entries_by_size: tuple[int, ...]
 
     @classmethod
     def read(cls, values: np.ndarray) -> ListCounts:
         """From the counters of `pair_list.cuh`."""
-        radius = float(values[6:7].astype(np.uint32).view(np.float32)[0])
-        first = [int(value) for value in values[:_ENTRIES]]
-        return cls(*first[:6], radius, first[7], tuple(int(value) for value in values[_ENTRIES:]))
+        radius, extent = (float(value) for value in values[[6, 8]].astype(np.uint32).view(np.float32))
+        integers = [int(value) for value in values]
+        return cls(*integers[:6], radius, integers[7], extent, tuple(integers[FIRST_OF_ENTRIES:]))
 
     @property
     def entries(self) -> int:
@@ -77,7 +81,7 @@ class ClusterList:
         The masks as the search left them; `masks` may have been pruned since.
     words : (capacity, 32) uint32
         Bit 8 * k + c of lane 8 * j + i: the pair acts. Number 0 has all bits set.
-    counters : (16,) int64
+    counters : (17,) int64
     room : (int, int, int)
         Entries of the largest class, groups and words that there is room for.
     entry_room : (int, int)

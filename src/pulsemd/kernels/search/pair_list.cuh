@@ -13,6 +13,7 @@ enum Counter {
   OCCUPIED_BINS,            // bins that hold atoms
   SUPER_RADIUS,             // bits of the largest float32 distance of an atom from its supercluster's centre, nm
   OWNED_SUPERCLUSTERS,      // those of owned atoms, which come first
+  SUPER_EXTENT,             // the same along one Cartesian axis
   ENTRIES,                  // entries of each class, smallest first
   N_COUNTERS = ENTRIES + SIZES
 };
