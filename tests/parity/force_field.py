@@ -7,6 +7,7 @@ adds to the topology. What gmx makes of them is in energies.csv there, see oracl
 from __future__ import annotations
 
 import csv
+import gzip
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ CHAIN 3
 6 A 1 CHN C6 6 0.3 16.0
 7 B 1 CHN C7 7 -0.3 12.0
 8 B 1 CHN C8 8 0.1 12.0
+{site_atoms}
 [ bonds ]
 1 2 1 0.15 2000
 2 3 1 0.15 2000
@@ -39,6 +41,7 @@ CHAIN 3
 5 6 1 0.15 2000
 6 7 1 0.15 2000
 7 8 1 0.15 2000
+{sites}
 {more}
 [ system ]
 chains
@@ -66,6 +69,69 @@ DispCorr = no
 """
 
 
+SITE_ATOMS = "\n".join(f"{n} M 1 CHN M{n} {n} {0.2 if n % 2 else -0.25} 0.0" for n in range(9, 17))
+
+WATER = {
+    "tip4p": """[ defaults ]
+1 2 yes 0.5 0.8333
+[ atomtypes ]
+OW 8 16.0 0.0 A 0.315365 0.648520
+HW 1 1.008 0.52 A 0.0 0.0
+MW 0 0.0 -1.04 V 0.0 0.0
+[ moleculetype ]
+SOL 2
+[ atoms ]
+1 OW 1 SOL OW 1 0.0 16.0
+2 HW 1 SOL HW1 1 0.52 1.008
+3 HW 1 SOL HW2 1 0.52 1.008
+4 MW 1 SOL MW 1 -1.04 0.0
+[ settles ]
+1 1 0.09572 0.15139
+[ virtual_sites3 ]
+4 1 2 3 1 0.128012065 0.128012065
+[ exclusions ]
+1 2 3 4
+2 1 3 4
+3 1 2 4
+4 1 2 3
+[ system ]
+water
+[ molecules ]
+SOL 248
+""",
+    "tip5p": """[ defaults ]
+1 2 yes 0.5 0.8333
+[ atomtypes ]
+OW 8 16.0 0.0 A 0.312 0.66944
+HW 1 1.008 0.241 A 0.0 0.0
+LP 0 0.0 -0.241 V 0.0 0.0
+[ moleculetype ]
+SOL 2
+[ atoms ]
+1 OW 1 SOL OW 1 0.0 16.0
+2 HW 1 SOL HW1 1 0.241 1.008
+3 HW 1 SOL HW2 1 0.241 1.008
+4 LP 1 SOL LP1 1 -0.241 0.0
+5 LP 1 SOL LP2 1 -0.241 0.0
+[ settles ]
+1 1 0.09572 0.15139
+[ virtual_sites3 ]
+4 1 2 3 4 -0.344908 -0.344908 -6.4437903493
+5 1 2 3 4 -0.344908 -0.344908 6.4437903493
+[ exclusions ]
+1 2 3 4 5
+2 1 3 4 5
+3 1 2 4 5
+4 1 2 3 5
+5 1 2 3 4
+[ system ]
+water
+[ molecules ]
+SOL 280
+""",
+}
+
+
 @dataclass(frozen=True)
 class Case:
     """What a case adds: sections of the molecule, those after ``[ molecules ]``, .mdp options; its .gro."""
@@ -74,6 +140,8 @@ class Case:
     after: str = ""
     options: Mapping[str, str] = field(default_factory=dict)
     conf: str = "conf.gro"
+    sites: str = ""
+    """Sections that make atoms 9 to 16 virtual sites; then there are that many atoms."""
 
     @property
     def restrained(self) -> bool:
@@ -81,7 +149,10 @@ class Case:
         return "position_restraints" in self.more
 
     def topology(self) -> str:
-        return TOPOLOGY.format(more=self.more, after=self.after)
+        if self.conf.startswith("tip"):
+            return WATER[self.conf.partition(".")[0]].format(more=self.more)
+        atoms = SITE_ATOMS if self.sites else ""
+        return TOPOLOGY.format(more=self.more, after=self.after, sites=self.sites, site_atoms=atoms)
 
     def settings(self) -> str:
         text = SETTINGS
@@ -120,8 +191,41 @@ TERMS = {
 }
 """Sections added to the molecule, by name."""
 
+SITES = {
+    "virtual_sites1": "9 1 1",
+    "virtual_sites2": "10 1 2 1 0.4\n11 3 4 2 0.08",
+    "virtual_sites3": "12 2 3 4 1 0.3 -0.2\n13 5 6 7 2 0.4 0.1\n14 6 7 8 3 120 0.12\n15 5 6 7 4 0.3 0.2 1.5",
+    "virtual_sites4": "16 5 6 7 8 2 0.9 1.1 0.09",
+    "virtual_sites4_1": "16 5 6 7 8 1 0.2 0.3 0.11",
+    "virtual_sitesn": "9 1 1 2 3\n10 2 2 3 4 5\n11 3 4 0.2 5 0.3 6 1.5\n12 2 1 8",
+}
+"""Virtual sites by section; the rest of the atoms 9 to 16 are put on bonds by `sites_of`."""
+
+
+def sites_of(*names: str) -> str:
+    """Sections of sites, the rest of the atoms 9 to 16 on bonds, and exclusions with the parents."""
+    sections, used, exclusions = [], set(), []
+    for name in names:
+        sections.append(f"[ {name.removesuffix('_1')} ]\n{SITES[name]}")
+        for row in SITES[name].splitlines():
+            site, *rest = row.split()
+            used.add(int(site))
+            exclusions.append(
+                f"{site} " + " ".join(word for word in rest if word.isdigit() and int(word) <= 8)
+            )
+    free = [(n, n - 8, n - 7 if n < 16 else 7) for n in range(9, 17) if n not in used]
+    sections.append("[ virtual_sites2 ]\n" + "\n".join(f"{n} {i} {j} 1 {0.02 * n}" for n, i, j in free))
+    exclusions += [f"{n} {i} {j}" for n, i, j in free]
+    return "\n".join([*sections, "[ exclusions ]", *exclusions])
+
+
 CASES: dict[str, Case] = {name: Case(text) for name, text in TERMS.items()}
 CASES["all_terms"] = Case("\n".join(text for name, text in TERMS.items() if name != "constraints_2"))
+
+CASES |= {name: Case(conf="sites.gro", sites=sites_of(name)) for name in SITES}
+SHORT = {"rcoulomb": "0.6", "rvdw": "0.6", "rlist": "0.6"}
+CASES["all_sites"] = Case(conf="sites.gro", sites=sites_of(*list(SITES)[:4]), options=SHORT)
+CASES |= {name: Case(conf=f"{name}.gro", options=SHORT) for name in WATER}
 
 
 def recorded() -> dict[str, dict[str, float]]:
@@ -134,6 +238,10 @@ def recorded() -> dict[str, dict[str, float]]:
 
 
 def write_case(name: str, folder: Path) -> None:
-    """Write topol.top and run.mdp of a case."""
+    """Write conf.gro, topol.top and run.mdp of a case."""
+    conf = CASES[name].conf
+    packed = DATA / f"{conf}.gz"
+    text = gzip.decompress(packed.read_bytes()) if packed.exists() else (DATA / conf).read_bytes()
+    (folder / "conf.gro").write_bytes(text)
     (folder / "topol.top").write_text(CASES[name].topology())
     (folder / "run.mdp").write_text(CASES[name].settings())

@@ -59,6 +59,8 @@ def new_rank(
     if options.device == "cuda":
         if system.pair_potential is not None:
             raise ConfigError("--device cuda: a pair potential in Python runs on CPUs only; use --device cpu")
+        if len(system.topology.virtual_sites):
+            raise ConfigError("--device cuda: virtual sites run on CPUs only; use --device cpu")
         from pulsemd.engine.gpu_control import ProcessControl
 
         if isinstance(transport, ProcessControl):

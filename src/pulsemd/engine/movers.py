@@ -10,6 +10,7 @@ from pulsemd.base.errors import InputError
 from pulsemd.domain.lattice import LATTICE
 from pulsemd.kernels.constraints.settle import settle_geometry
 from pulsemd.kernels.constraints.shake import leapfrog_shake
+from pulsemd.kernels.constraints.virtual_sites import construct_sites, spread_sites
 from pulsemd.kernels.update.leapfrog import leapfrog_free, leapfrog_settle, new_scratch
 from pulsemd.topology.records import Topology
 
@@ -65,6 +66,7 @@ class Movers:
         self._box, self._inverse = box, np.linalg.inv(box) * LATTICE
         self._kinds = water_kinds(topology)
         self._groups = ConstrainedGroups(topology)
+        self._sites = topology.virtual_sites
         self._mass_of = topology.mass
         self._scratch = new_scratch()
         self._no_virial = np.zeros(0)
@@ -83,6 +85,11 @@ class Movers:
             self._waters.append((_local_waters(local_row, n_owned, waters, free), geometry))
         self._local_groups = self._groups.local(local_row, n_owned)
         free[self._local_groups[1]] = False
+        s = self._sites
+        self._local_sites: tuple[Int32, NDArray[np.int64], Int32, Float64] = _local_sites(
+            local_row, n_owned, s.kind, s.offset, s.atoms, s.values
+        )
+        free[self._local_sites[2][self._local_sites[1][:-1]]] = False
         self._free = np.flatnonzero(free).astype(np.int32)
 
     def advance(
@@ -97,10 +104,14 @@ class Movers:
         virial: NDArray[np.float64] | NDArray[np.int64] | None = None,
         virial_scale: float = 0.0,
     ) -> int:
-        """One leap-frog step of all owned atoms; arguments and result as `leapfrog_settle`."""
+        """One leap-frog step of all owned atoms; arguments and result as `leapfrog_settle`.
+
+        The forces of virtual sites go to their parents, and with it their part of the virial.
+        """
         com = np.zeros(3) if com is None else com
         virial = self._no_virial if virial is None else virial
         box, inverse = self._box, self._inverse
+        spread_sites(x, f, f_scale, *self._local_sites, box, virial, virial_scale)
         bad = leapfrog_free(x, v, f, f_scale, self._free, self.mass, inverse, dt, scale, com)
         for rows, geometry in self._waters:
             row = leapfrog_settle(
@@ -137,11 +148,16 @@ class Movers:
                 virial_scale,
             )
             bad = row if bad < 0 else bad
+        self.construct(x)
         return int(bad)
+
+    def construct(self, x: Int32) -> None:
+        """Put the owned virtual sites where their parents want them; x (n_owned, 3) int32."""
+        construct_sites(x, *self._local_sites, self._box, self._inverse)
 
 
 class ConstrainedGroups:
-    """Update groups held together by constraints, as compressed rows over global ids."""
+    """The atoms with mass of update groups held together by constraints, as compressed rows over global ids."""
 
     def __init__(self, topology: Topology) -> None:
         terms = topology.terms.get("constraint")
@@ -151,12 +167,13 @@ class ConstrainedGroups:
         if terms is None or len(terms) == 0:
             return
         _check_masses(topology, terms.atoms)
-        sizes = np.diff(topology.group_offset)
         group_of, place = np.empty(topology.n_atoms, np.int64), np.empty(topology.n_atoms, np.int32)
-        group_of[topology.group_atoms] = np.repeat(np.arange(len(sizes)), sizes)
-        place[topology.group_atoms] = np.arange(topology.n_atoms) - np.repeat(
-            topology.group_offset[:-1], sizes
-        )
+        n_groups = len(topology.group_offset) - 1
+        group_of[topology.group_atoms] = np.repeat(np.arange(n_groups), np.diff(topology.group_offset))
+        massive = topology.group_atoms[topology.mass[topology.group_atoms] > 0]
+        sizes = np.bincount(group_of[massive], minlength=n_groups)
+        start = np.cumsum(sizes) - sizes
+        place[massive] = np.arange(len(massive)) - np.repeat(start, sizes)
         group = group_of[terms.atoms[:, 0]]
         order = np.argsort(group, kind="stable")
         used, counts = np.unique(group, return_counts=True)
@@ -164,8 +181,8 @@ class ConstrainedGroups:
         self.pairs = place[terms.atoms[order]]
         self.lengths = terms.parameters[terms.index[order], 0]
         self.offset = np.concatenate([[0], np.cumsum(sizes[used])]).astype(np.int64)
-        starts = np.repeat(topology.group_offset[:-1][used] - self.offset[:-1], sizes[used])
-        self.atoms = topology.group_atoms[starts + np.arange(self.offset[-1])]
+        starts = np.repeat(start[used] - self.offset[:-1], sizes[used])
+        self.atoms = massive[starts + np.arange(self.offset[-1])]
 
     def local(
         self, local_row: Int32, n_owned: int
@@ -230,3 +247,26 @@ def _local_groups(local_row, n_owned, offset, atoms, pair_offset, pairs, lengths
         n += 1
         my_offset[n], my_pair_offset[n] = row, pair
     return my_offset, rows, my_pair_offset, my_pairs, my_lengths
+
+
+@njit(cache=True, nogil=True)
+def _local_sites(local_row, n_owned, kind, offset, atoms, values):  # type: ignore[no-untyped-def]
+    """Kinds, offsets, rows and values of the virtual sites owned here, in their order."""
+    n, size = 0, 0
+    for s in range(kind.shape[0]):
+        if 0 <= local_row[atoms[offset[s]]] < n_owned:
+            n += 1
+            size += offset[s + 1] - offset[s]
+    my_kind, my_offset = np.empty(n, np.int32), np.zeros(n + 1, np.int64)
+    rows, my_values = np.empty(size, np.int32), np.empty(size)
+    n, size = 0, 0
+    for s in range(kind.shape[0]):
+        if not 0 <= local_row[atoms[offset[s]]] < n_owned:
+            continue
+        for k in range(offset[s], offset[s + 1]):
+            rows[size], my_values[size] = local_row[atoms[k]], values[k]
+            size += 1
+        my_kind[n] = kind[s]
+        n += 1
+        my_offset[n] = size
+    return my_kind, my_offset, rows, my_values

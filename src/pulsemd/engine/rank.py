@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -36,9 +37,12 @@ from pulsemd.halo import Channel, Transport
 from pulsemd.kernels.bonded.launch import BondedForces
 from pulsemd.kernels.nonbonded.exclusions import count_within, exclusion_forces, self_energy
 from pulsemd.kernels.nonbonded.launch import PairForces
+from pulsemd.kernels.nonbonded.spec import FORCE_LIMIT
 from pulsemd.kernels.search.search import SearchCounts
 from pulsemd.kernels.update.leapfrog import kinetic_sums
 from pulsemd.schedule.phase import Phase, PhaseTimer
+
+log = logging.getLogger(__name__)
 
 Sums = NDArray[Any]  # float64, or int64 fixed point in reproducible mode
 
@@ -89,7 +93,10 @@ class Rank:
         halo_width = max(r_list + 2.0 * group_reach(system), extent)
         self.grid = choose_grid(transport.size, system.box, halo_width, options.grid)
         self._groups = UpdateGroups(topology.group_offset, topology.group_atoms)
-        self._pair_forces = PairForces(system.table, settings, options.precision, system.pair_potential)
+        self._single_point = settings.nsteps == 0
+        self._pair_forces = PairForces(
+            system.table, settings, options.precision, system.pair_potential, self._single_point
+        )
         self._bonded = BondedForces(
             topology.terms,
             topology.charge,
@@ -424,9 +431,23 @@ class Rank:
         self.begin_step(StepFlags(step, energies=True))
         n = self.domain.n_owned
         timer.run(self.force_phases())
-        x, v = self.x[:n].copy(), self.velocities[:n].copy()
+        x, v, failure = self.x[:n].copy(), self.velocities[:n].copy(), self._failure
         timer.timed("update", self.update)
         self.x[:n], self.velocities[:n] = x, v
+        if self._single_point and self._overlaps():
+            self._failure = failure  # it could not have moved, but it does not have to
+
+    def _overlaps(self) -> bool:
+        """Whether a force is beyond that of any start of a run; warns, and names the atom."""
+        if self.domain.n_owned == 0:
+            return False
+        row = self._strongest()
+        force = float(np.abs(self.f[row].astype(np.float64)).max()) * self._f_scale
+        if not force > FORCE_LIMIT["fast"]:
+            return False
+        atom = self.system.topology.describe_atom(int(self.domain.gid[row]))
+        log.warning("%s feels a force of %.3g kJ/mol/nm: atoms overlap, a run cannot start so", atom, force)
+        return True
 
     def take_energies(self) -> Callable[[], None]:
         """A function after which the energies of the last energy step are those of now: they are already."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
 from pulsemd.base.errors import InputError
 from pulsemd.base.units import BOLTZMANN
-from pulsemd.domain.lattice import widths
+from pulsemd.domain.lattice import LATTICE, widths
 from pulsemd.engine.movers import water_kinds
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.system import System
@@ -23,7 +25,6 @@ from pulsemd.engine.verlet_buffer import (
     rigid_water_motion,
 )
 from pulsemd.kernels.nonbonded.settings import pair_constants
-from pulsemd.topology.records import Topology
 
 GPU_NSTLIST = ((200_000, 100), (2**62, 50))
 """Steps between two searches that measured fastest on a GPU, up to a number of atoms."""
@@ -119,15 +120,15 @@ def _temperature(system: System) -> float:
 def _atom_kinds(system: System) -> AtomKinds:
     """Atoms of equal type, charge and motion, counted."""
     t = system.topology
-    columns = [t.type_index, t.charge, *_motion(t)]
+    columns = [t.type_index, t.charge, *_motion(system)]
     unique, count = np.unique(np.column_stack(columns), axis=0, return_counts=True)
     motion = Motion(unique[:, 2], unique[:, 3], unique[:, 4])
     return AtomKinds(unique[:, 0].astype(np.int64), unique[:, 1], motion, count)
 
 
-def _motion(topology: Topology) -> NDArray[np.float64]:
+def _motion(system: System) -> NDArray[np.float64]:
     """(3, n): mobility, swing and arm of every atom, about its heaviest partner or in its rigid water."""
-    mass = topology.mass
+    topology, mass = system.topology, system.topology.mass
     rows = _rows(free_motion(mass))
     terms = topology.terms.get("constraint")
     if terms is not None:
@@ -140,7 +141,33 @@ def _motion(topology: Topology) -> NDArray[np.float64]:
         height, d_hh = g[2] + g[3], 2 * g[4]
         water = rigid_water_motion(g[0], g[1], float(np.hypot(height, g[4])), d_hh)
         rows[:, waters] = _rows(water)[:, None, :]
+    if len(topology.virtual_sites):
+        _add_sites(system, rows)
     return rows
+
+
+def _add_sites(system: System, rows: NDArray[np.float64]) -> None:
+    """Motion of virtual sites: they fly with their first parent, and swing about it as fast as another parent does.
+
+    The other parents' speed relative to the first over their distance from it is the rate at which the site turns.
+    The largest distances of all molecules of a kind are taken, so that their sites are alike.
+    """
+    topology, speed2 = system.topology, rows[0] + rows[1]
+    for block in topology.blocks:
+        kind = topology.molecule_types[block.molecule_type]
+        first = block.first_atom + kind.n_atoms * np.arange(block.n_molecules)
+        sites = kind.virtual_sites
+        for begin, end in pairwise(sites.offset.tolist()):
+            site, parent, *others = sites.atoms[begin:end].tolist()
+            speed2[first + site] = rows[0, first + site] = speed2[first + parent]
+            if others:
+                away = system.x[first[:, None] + [site, *others]] - system.x[first + parent][:, None]
+                vectors = away.astype(np.float64) / LATTICE @ system.box
+                distance2 = (vectors * vectors).sum(2)
+                rate2 = (speed2[first[0] + parent] + speed2[first[0] + np.array(others)]) / distance2[:, 1:]
+                rows[1, first + site] = (distance2[:, :1] * rate2).max()
+                rows[2, first + site] = np.sqrt(distance2[:, 0].max())
+                speed2[first + site] += rows[1, first + site]
 
 
 def _rows(motion: Motion) -> NDArray[np.float64]:

@@ -147,6 +147,8 @@ def prepare_system(
         v = np.zeros((topology.n_atoms, 3), np.float32)
     else:
         v = np.where(topology.mass[:, None] > 0, velocities, 0).astype(np.float32)
+    movers = _all_movers(topology, reduced)
+    movers.construct(x)
     restrained = None if reference is None else lattice_transform(to_lattice(reference, box), frame)
     system = System(topology, table, settings, box, reduced, frame, x, v, settings.init_step, restrained)
     return system if settings.continuation else constrain_start(system)
@@ -160,9 +162,7 @@ def constrain_start(system: System) -> System:
     """
     x, v = system.x.copy(), system.v.copy()
     topology = system.topology
-    rows = np.arange(topology.n_atoms, dtype=np.int32)
-    movers = Movers(topology, system.box)
-    movers.bind(rows, rows, topology.n_atoms)
+    movers = _all_movers(topology, system.box)
     f = np.zeros(x.shape, np.float32)
     bad = movers.advance(x, np.zeros_like(v), f, 1.0, dt=1.0)
     if bad < 0:
@@ -173,6 +173,14 @@ def constrain_start(system: System) -> System:
             "them, or a velocity or dt is too large; check the coordinates, and lower dt"
         )
     return replace(system, x=x, v=v)
+
+
+def _all_movers(topology: Topology, box: NDArray[np.float64]) -> Movers:
+    """Movers of all atoms, in the order of the files."""
+    rows = np.arange(topology.n_atoms, dtype=np.int32)
+    movers = Movers(topology, box)
+    movers.bind(rows, rows, topology.n_atoms)
+    return movers
 
 
 def group_reach(system: System) -> float:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pulsemd.base.errors import TopologyError
 from pulsemd.topology.records import Int32, Int64, MoleculeBlock, MoleculeType, Topology
 from pulsemd.topology.terms import Terms
+from pulsemd.topology.virtual_sites import VirtualSites
 
 MAX_ATOMS = 2**31 - 1
 """Global atom ids are int32."""
@@ -71,6 +72,19 @@ def build_topology(
         terms=_expand_terms(kinds, blocks),
         molecule_types=tuple(molecule_types),
         blocks=blocks,
+        virtual_sites=_expand_sites(kinds, blocks),
+    )
+
+
+def _expand_sites(kinds: Sequence[MoleculeType], blocks: Sequence[MoleculeBlock]) -> VirtualSites:
+    """Virtual sites of all molecules, those of a molecule in its own order."""
+    parts = [(kind.virtual_sites, kind, block) for kind, block in zip(kinds, blocks, strict=True)]
+    sizes = [_sizes(part.offset, kind, block) for part, kind, block in parts]
+    return VirtualSites(
+        np.concatenate([_tiled(part.kind, kind, block) for part, kind, block in parts]),
+        np.concatenate([np.zeros(1, np.int64), np.cumsum(np.concatenate(sizes), dtype=np.int64)]),
+        np.concatenate([_shifted(part.atoms, kind, block) for part, kind, block in parts]),
+        np.concatenate([_tiled(part.values, kind, block) for part, kind, block in parts]),
     )
 
 

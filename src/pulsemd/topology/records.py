@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulsemd.topology.terms import Terms
+from pulsemd.topology.virtual_sites import VirtualSites, no_sites
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
@@ -39,6 +40,7 @@ class MoleculeType:
         Update groups; the first atom of each is its leader.
     terms : mapping of kind to Terms
         Rows of the parameters of the whole system.
+    virtual_sites : VirtualSites
     """
 
     name: str
@@ -56,6 +58,7 @@ class MoleculeType:
     group_offset: Int64
     group_atoms: Int32
     terms: Mapping[str, Terms]
+    virtual_sites: VirtualSites = field(default_factory=no_sites)
 
     @property
     def n_atoms(self) -> int:
@@ -112,6 +115,8 @@ class Topology:
         Bonded terms, 1-4 pairs and restraints; only kinds that occur. See `pulsemd.topology.terms`.
     molecule_types, blocks : tuple
         What the arrays were expanded from; they also hold the names.
+    virtual_sites : VirtualSites
+        Each shares the update group of its parents.
     """
 
     title: str
@@ -129,6 +134,7 @@ class Topology:
     terms: Mapping[str, Terms]
     molecule_types: tuple[MoleculeType, ...]
     blocks: tuple[MoleculeBlock, ...]
+    virtual_sites: VirtualSites = field(default_factory=no_sites)
 
     @property
     def n_atoms(self) -> int:

@@ -37,8 +37,8 @@ def record(name: str) -> tuple[dict[str, float], np.ndarray]:
         folder = Path(path)
         write_case(name, folder)
         (folder / "point.mdp").write_text((folder / "run.mdp").read_text() + "nstfout = 1\n")
-        conf, reference = str(DATA / CASES[name].conf), str(DATA / "ref.gro")
-        call(folder, "gmx_d", "grompp", "-f", "point.mdp", "-c", conf, "-r", reference, "-p", "topol.top",
+        restraints = ["-r", str(DATA / "ref.gro")] if CASES[name].restrained else []
+        call(folder, "gmx_d", "grompp", "-f", "point.mdp", "-c", "conf.gro", *restraints, "-p", "topol.top",
              "-o", "point.tpr", "-maxwarn", "20")  # fmt: skip
         call(folder, "gmx_d", "mdrun", "-s", "point.tpr", "-deffnm", "point", "-ntmpi", "1", "-ntomp", "1")
         every = "\n".join(str(i) for i in range(1, 60)) + "\n\n"

@@ -15,6 +15,7 @@ from pulsemd.topology.expand import build_topology
 from pulsemd.topology.groups import update_groups
 from pulsemd.topology.records import MoleculeType, Topology
 from pulsemd.topology.terms import Terms
+from pulsemd.topology.virtual_sites import VirtualSites, virtual_sites
 
 log = logging.getLogger(__name__)
 
@@ -115,10 +116,11 @@ def _molecule_type(
     if n == 0:
         raise draft.line.error(f"molecule type {draft.name} is used but has no atoms")
     terms = {kind: _terms(found, parameters[kind]) for kind, found in rows.items()}
+    sites = _virtual_sites(draft)
     residues = [atom.residue for atom in atoms]
     changed = [i > 0 and residues[i] != residues[i - 1] for i in range(n)]
     water = np.array([row.oxygen for row in draft.settles], np.int64)[:, None] + np.arange(3)
-    links = np.concatenate([water[:, [0, 1]], water[:, [0, 2]], _links(terms, "constraint")])
+    links = np.concatenate([water[:, [0, 1]], water[:, [0, 2]], _links(terms, "constraint"), sites.links])
     exclusion_offset, exclusion_atoms = _exclusions(draft)
     if len(water) and (np.diff(exclusion_offset)[water] < 2).any():
         log.warning("%s: atoms of rigid waters are not all in [ exclusions ] with each other", draft.name)
@@ -139,7 +141,24 @@ def _molecule_type(
         group_offset=group_offset,
         group_atoms=group_atoms,
         terms=terms,
+        virtual_sites=sites,
     )
+
+
+def _virtual_sites(draft: MoleculeDraft) -> VirtualSites:
+    """The sites in an order in which they can be constructed; every atom without mass or of such a type must be one."""
+    for i, atom in enumerate(draft.atoms):
+        if (atom.mass == 0 or atom.virtual) and i not in draft.sites:
+            raise atom.line.error(
+                f"atom {atom.name} has no mass or the type of a virtual site, but is not listed as one"
+            )
+    sites = list(draft.sites.values())
+    try:
+        return virtual_sites(sites)
+    except ValueError as error:
+        atom = sites[error.args[0]].atom
+        message = f"virtual site {atom + 1} is constructed from itself through other sites"
+        raise draft.site_lines[atom].error(message) from None
 
 
 def _terms(found: list[TermRow], known: Mapping[tuple[float, ...], int]) -> Terms:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from pulsemd.io.gromacs.preprocessor import Line
 from pulsemd.io.gromacs.type_table import TypeTable
+from pulsemd.topology.virtual_sites import Site
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ class AtomRow:
     name: str
     charge: float
     mass: float
+    virtual: bool
+    """Whether its type is that of a virtual site."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,9 @@ class MoleculeDraft:
     exclusions: list[tuple[int, int]] = field(default_factory=list)
     links: list[tuple[int, int]] = field(default_factory=list)
     """Chemical bonds, which count for nrexcl."""
+    sites: dict[int, Site] = field(default_factory=dict)
+    """Virtual sites by their atom."""
+    site_lines: dict[int, Line] = field(default_factory=dict)
     terms: dict[str, list[TermRow]] = field(default_factory=dict)
     """By kind, see `pulsemd.topology.terms.TERM_KINDS`."""
 

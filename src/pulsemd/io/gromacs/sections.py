@@ -102,18 +102,18 @@ def atom(draft: TopologyDraft, row: Row) -> None:
     kind = draft.atom_types.get(row.words[1])
     if kind is None:
         raise row.error(f"atom type {row.words[1]} is not defined")
-    if kind.particle != "A":
-        raise row.error(f"atom type {kind.name} is a virtual site or shell, which are not supported yet")
+    if kind.particle == "S":
+        raise row.error(f"atom type {kind.name} is a shell, which is not supported")
     residue = _RESIDUE.match(row.words[2])
     if residue is None:
         raise row.error(f"residue number {row.words[2]!r} is not a number with at most one letter")
     charge = row.number(6, "charge") if len(row) > 6 else kind.charge
     mass = row.number(7, "mass") if len(row) > 7 else kind.mass
-    if mass <= 0:
+    if mass < 0:
         source = "given here" if len(row) > 7 else f"of atom type {kind.name}"
-        raise row.error(f"atom {row.words[4]} has the mass {mass:g} {source}; masses must be positive")
+        raise row.error(f"atom {row.words[4]} has the mass {mass:g} {source}; masses must not be negative")
     key = (int(residue[1]), residue[2], row.words[3])
-    molecule.atoms.append(AtomRow(row.line, kind.name, key, row.words[4], charge, mass))
+    molecule.atoms.append(AtomRow(row.line, kind.name, key, row.words[4], charge, mass, kind.particle != "A"))
 
 
 def settle(draft: TopologyDraft, row: Row) -> None:

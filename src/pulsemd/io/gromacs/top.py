@@ -14,6 +14,7 @@ from pulsemd.io.gromacs.bonded_types import cmap_row, dihedral_row, type_row
 from pulsemd.io.gromacs.draft import TopologyDraft
 from pulsemd.io.gromacs.preprocessor import Line, preprocess
 from pulsemd.io.gromacs.rows import Row
+from pulsemd.io.gromacs.virtual_sites import site_row, sites_n_row
 
 _HEADER = re.compile(r"\[\s*([^\[\]]*?)\s*\]$")
 
@@ -99,8 +100,6 @@ def _check_order(draft: TopologyDraft, line: Line, part: Part, section: Section)
 _LATER = (
     *("distance_restraints", "orientation_restraints", "angle_restraints", "angle_restraints_z"),
     *("polarization", "water_polarization", "thole_polarization"),
-    *("virtual_sites1", "virtual_sites2", "virtual_sites3", "virtual_sites4", "virtual_sitesn"),
-    *("dummies1", "dummies2", "dummies3", "dummies4", "dummiesn"),
 )
 
 SECTIONS: dict[str, Section] = {
@@ -128,6 +127,12 @@ SECTIONS: dict[str, Section] = {
         Section("dihedral_restraints", Part.MOLECULE, term_row("dihedral_restraints", 4)),
         Section("settles", Part.MOLECULE, sections.settle),
         Section("exclusions", Part.MOLECULE, sections.exclusion),
+        *(
+            Section(f"{name}{n}", Part.MOLECULE, site_row(n))
+            for name in ("virtual_sites", "dummies")
+            for n in range(1, 5)
+        ),
+        *(Section(f"{name}n", Part.MOLECULE, sites_n_row) for name in ("virtual_sites", "dummies")),
         Section("system", Part.SYSTEM, sections.system),
         Section("molecules", Part.SYSTEM, sections.molecules),
         Section("intermolecular_interactions", Part.SYSTEM, None),

@@ -13,7 +13,14 @@ from pulsemd.kernels.nonbonded.generate import load_pair_kernel
 from pulsemd.kernels.nonbonded.parameters import AtomParameters, constant_vector, kernel_combination
 from pulsemd.kernels.nonbonded.potential import PairPotential
 from pulsemd.kernels.nonbonded.settings import PairSettings, pair_constants
-from pulsemd.kernels.nonbonded.spec import BLOCK, FORCE_LIMIT, LIMIT_DISTANCE, KernelSpec, Precision
+from pulsemd.kernels.nonbonded.spec import (
+    BLOCK,
+    FORCE_LIMIT,
+    LIMIT_DISTANCE,
+    SINGLE_POINT_LIMIT,
+    KernelSpec,
+    Precision,
+)
 from pulsemd.kernels.nonbonded.user_formula import UserFormula
 from pulsemd.kernels.search.clusters import aligned, gather_blocks, scatter_add
 from pulsemd.kernels.search.lists import Exclusions, TileList
@@ -40,6 +47,8 @@ class PairForces:
         order, arrangement or number of ranks.
     potential : PairPotential, optional
         In place of Lennard-Jones; its energy is the Lennard-Jones energy.
+    single_point : bool
+        Nothing moves afterwards: in fast mode forces may be as large as float32 holds.
 
     Notes
     -----
@@ -53,8 +62,12 @@ class PairForces:
         settings: PairSettings,
         precision: Precision,
         potential: PairPotential | None = None,
+        single_point: bool = False,
     ) -> None:
         self.precision = precision
+        self._limit = FORCE_LIMIT[precision]
+        if precision == "fast":
+            self._limit = (SINGLE_POINT_LIMIT if single_point else self._limit) / LIMIT_DISTANCE
         self.constants = pair_constants(settings)
         self._formula: UserFormula | None = None
         self._shifted = settings.vdw_modifier == "potential-shift"
@@ -125,8 +138,7 @@ class PairForces:
         self._halves = _halves(self._list.local)
         self.variant = self._choose_spec(box, r_list)
         self._kernels: dict[bool, Callable[..., int]] = {}
-        limit = FORCE_LIMIT[self.precision] / (LIMIT_DISTANCE if self.precision == "fast" else 1.0)
-        self._constants = constant_vector(self.constants, box, limit)
+        self._constants = constant_vector(self.constants, box, self._limit)
         self._parameters, self._type_index = self.atom_parameters.blocks(self._list, type_index, charge)
         n_blocks = self._list.counts.clusters
         self._x = aligned(n_blocks * BLOCK, np.int32)

@@ -31,6 +31,9 @@ GRID_STEP = 2.0**-23
 FORCE_LIMIT = {"fast": 2.0**22, "reproducible": 2.0**18}
 """Largest force of one pair [kJ/mol/nm]; beyond it the kernel reports an error (see `PairForces.check`)."""
 
+SINGLE_POINT_LIMIT = 2.0**56
+"""The same where nothing moves afterwards: float32 still holds the squares of force over r."""
+
 LIMIT_DISTANCE = 0.1
 """Distance [nm] at which the limit of fast mode holds, which watches force over r."""
 
