@@ -161,7 +161,7 @@ def row(simulation: Simulation, precision: str, steps: int, times: list[float]) 
         "precision": precision,
         "system": "water",
         "n_atoms": simulation.system.topology.n_atoms,
-        "nstlist": simulation.system.settings.nstlist,
+        "nstlist": simulation.nstlist,
         "steps": steps,
         "us_per_step": f"{median:.2f}",
         "us_min": f"{min(times):.2f}",

@@ -96,6 +96,22 @@ def test_reproducible_runs_on_device_give_one_hash_for_any_launch_shape(device, 
     assert digest() == first
 
 
+def test_steps_as_graphs_give_the_hash_of_steps_launched_one_by_one(device):
+    """Graphs of whole lifetimes, of the steps between two outputs, and cut where outputs fall unevenly."""
+    system = bundled_system()
+    ends = set()
+    for graph, interval in ((False, 0), (True, 0), (True, 20), (True, 7)):
+        reporters = [Reporter(interval, energies=lambda *_: None)] if interval else []
+        options = RunOptions(precision="reproducible", device="cuda", graph=graph)
+        simulation = Simulation(open_transport("loopback"), system, options, reporters)
+        simulation.warm_up()
+        simulation.run(200)
+        ends.add(simulation.trajectory_hash())
+        if interval != 7:  # which comes in the same place of a lifetime too seldom
+            assert isinstance(simulation.rank.graph_report(), dict) == graph
+    assert len(ends) == 1
+
+
 def test_forces_started_by_the_move_give_the_bits_of_the_exclusion_kernel(device, monkeypatch):
     ends = []
     for together in (True, False):
