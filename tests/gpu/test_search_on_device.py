@@ -93,7 +93,8 @@ def test_a_dense_cluster_grows_the_list(device, precision):
     expected = brute_force(system, options, table, 0.9)
     result = compute_on(device, system, options, table, precision, 0.9)
     assert result.counts.pairs == expected.pairs_within
-    assert relative(result.forces, expected.forces) < 2e-6
+    # forces as weak as these, of 1,200 pairs to an atom, feel the rounding of each to 2^-14 kJ/mol/nm
+    assert relative(result.forces, expected.forces) < (2e-6 if precision == "fast" else 3e-4)
 
 
 @pytest.mark.parametrize("edge", [3000.0, 4.0])
