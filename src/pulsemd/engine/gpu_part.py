@@ -124,7 +124,9 @@ class DevicePart:
         v[: domain.n_owned, :3] = domain.atoms.v
         if self.slots is not self._slots or forces is not self.forces:
             self._move_in(forces)
-        self.update.settle_in(self.slots, forces, device.to_device(v))
+        velocities = device.to_device(v)
+        self.update.settle_in(self.slots, forces, velocities)
+        self._uploads = gid, leader, velocities  # nothing else may take their memory before they are read
 
     def _move_in(self, forces: Any) -> None:
         """Let everything refer to new arrays."""
