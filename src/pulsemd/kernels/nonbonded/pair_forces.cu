@@ -349,11 +349,8 @@ pair_forces(const int4* __restrict__ x, const float2* __restrict__ parameters, c
 #else
               const float2 pair = make_float2(0.0f, 0.0f);
 #endif
-#if ENERGIES
+              // Two atoms in one place, of which one has no well depth, must not give 0 times infinity.
               PairTerms terms = pair_terms(fmaxf(r2, k.minimum2), i, j, pair.x, pair.y, k);
-#else
-              PairTerms terms = pair_terms(r2, i, j, pair.x, pair.y, k);
-#endif
 #if EXACT || ENERGIES
               terms.force = where_inside(terms.force, r2, k.cutoff2, word[h], bit);
 #endif
