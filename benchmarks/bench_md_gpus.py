@@ -146,9 +146,7 @@ def main() -> None:
     parser.add_argument("--check", type=int, default=200, help="steps of the hash; 0: none")
     parser.add_argument("--seconds", type=float, default=60.0, help="no repeat of a rung begins after these")
     options = parser.parse_args()
-    from bench_md_gpus import MdBench as Payload  # by the name under which the processes find it
-
-    bench = Payload(
+    bench = MdBench(
         tuple(options.atoms),
         tuple(options.transport),
         tuple(options.plan),

@@ -124,9 +124,7 @@ class DevicePart:
         v[: domain.n_owned, :3] = domain.atoms.v
         if self.slots is not self._slots or forces is not self.forces:
             self._move_in(forces)
-        velocities = device.to_device(v)
-        self.update.settle_in(self.slots, forces, velocities)
-        self._uploads = gid, leader, velocities  # nothing else may take their memory before they are read
+        self.update.settle_in(self.slots, forces, device.to_device(v))
 
     def _move_in(self, forces: Any) -> None:
         """Let everything refer to new arrays."""
