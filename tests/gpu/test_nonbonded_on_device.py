@@ -130,10 +130,11 @@ def test_energies_and_virial_match_the_cpu(device):
         assert (here.counts.pairs, here.counts.excluded) == (cpu.pairs, cpu.excluded)
 
 
+@pytest.mark.parametrize("combination", COMBINATIONS)
 @pytest.mark.parametrize("name", ["small", "large"])
-def test_reproducible_bits_depend_on_no_run_no_launch_shape_and_no_order(device, name):
+def test_reproducible_bits_depend_on_no_run_no_launch_shape_and_no_order(device, name, combination):
     box = BOXES["triclinic"] if name == "small" else LARGE["orthorhombic"]
-    system, options, table = make_system(box, seed=8), settings(), lj_table("lorentz-berthelot")
+    system, options, table = make_system(box, seed=8), settings(), lj_table(combination)
     shuffled = np.random.default_rng(1).permutation(system.n).astype(np.int32)
     ways = [
         {},
@@ -180,9 +181,10 @@ def test_atoms_that_moved_since_the_search_keep_their_pairs(device, precision):
     assert relative(here.forces, again.forces) < TOLERANCE
 
 
+@pytest.mark.parametrize("combination", COMBINATIONS)
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_charge_less_atoms_exactly_on_others_give_no_force(device, precision):
-    system, options, table = make_system(BOXES["orthorhombic"], seed=11), settings(), lj_table("geometric")
+def test_charge_less_atoms_exactly_on_others_give_no_force(device, precision, combination):
+    system, options, table = make_system(BOXES["orthorhombic"], seed=11), settings(), lj_table(combination)
     site = np.flatnonzero(system.type_index == 2)[:40]
     x, charge = system.x.copy(), system.charge.copy()
     charge[site] = 0.0

@@ -83,6 +83,21 @@ def test_exact_mode_leaves_no_sum_of_a_product_to_the_compiler(rule):
 
 
 @pytest.mark.parametrize("rule", RULES)
+def test_exact_results_of_two_atoms_have_the_same_bits_either_way(rule, monkeypatch):
+    text = trace_pair(rule, True, energies=True)
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        atoms = [tuple(rng.uniform(0.1, 0.9, 3)) for _ in range(2)]
+        results = []
+        for order in (atoms, atoms[::-1]):
+            monkeypatch.setitem(ATOMS, "i", order[0])
+            monkeypatch.setitem(ATOMS, "j", order[1])
+            results.append(evaluate(text, np.float32, 2e-3, 3e-6))
+        for one, other in zip(*results, strict=True):
+            assert one.tobytes() == other.tobytes()
+
+
+@pytest.mark.parametrize("rule", RULES)
 def test_exact_force_is_the_same_text_with_and_without_energies(rule):
     with_energies, without = (trace_pair(rule, True, energies=e) for e in (True, False))
     assert evaluate(with_energies, np.float32, 2e-3, 3e-6)[0].tobytes() == (

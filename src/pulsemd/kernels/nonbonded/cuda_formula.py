@@ -57,7 +57,7 @@ def trace_pair(combination: str, exact: bool, energies: bool) -> DeviceText:
     energies : bool
         Results are force / r [kJ/mol/nm^2] and, if true, the Lennard-Jones and the Coulomb energy [kJ/mol].
     """
-    trace = Trace(reassociate=True)
+    trace = Trace(reassociate=True, symmetric=exact)
     r2 = trace.leaf("r2", PAIR)
     k_rf, c_rf, shift6, shift12 = (trace.leaf(f"k.{name}", UNIFORM) for name in CONSTANTS)
     charges = [trace.leaf("charge", side) for side in (ATOM_I, ATOM_J)]

@@ -108,8 +108,8 @@ DEVICE float3 displacement(const float4 i, const float4 j, const Frame& frame) {
 }
 
 // Square of a distance, kept so far from 0 (less than an ulp at any distance of atoms) that its inverse's third power
-// is finite: atoms without interaction on one spot give 0.
-DEVICE float square(const float3 d) { return fused(d.z, d.z, fused(d.y, d.y, fused(d.x, d.x, 2e-13f))); }
+// is finite, times sigma^12 too: atoms without interaction on one spot give 0.
+DEVICE float square(const float3 d) { return fused(d.z, d.z, fused(d.y, d.y, fused(d.x, d.x, 1e-11f))); }
 
 // ``value`` if the pair is listed and within the cutoff, else 0. In PTX since the compiler turns the test of a
 // constant bit into two more instructions than the machine needs.
@@ -349,8 +349,11 @@ pair_forces(const int4* __restrict__ x, const float2* __restrict__ parameters, c
 #else
               const float2 pair = make_float2(0.0f, 0.0f);
 #endif
-              // Two atoms in one place, of which one has no well depth, must not give 0 times infinity.
+#if ENERGIES
               PairTerms terms = pair_terms(fmaxf(r2, k.minimum2), i, j, pair.x, pair.y, k);
+#else
+              PairTerms terms = pair_terms(r2, i, j, pair.x, pair.y, k);
+#endif
 #if EXACT || ENERGIES
               terms.force = where_inside(terms.force, r2, k.cutoff2, word[h], bit);
 #endif

@@ -46,9 +46,13 @@ class Trace:
     reassociate : bool
         Products may be regrouped so that factors of one atom, and numbers, are multiplied once per atom; for
         fast mode. Else every operation is emitted as written.
+    symmetric : bool
+        Numbers then multiply the product of the two atoms, not one of its factors, whose rounding would tell the
+        atoms apart.
     """
 
     reassociate: bool
+    symmetric: bool = False
     _known: dict[tuple[str, ...], Node] = field(default_factory=dict)
 
     def node(self, operation: str, arguments: Sequence[Node] = (), text: str = "", depends: int = 0) -> Node:
@@ -93,6 +97,9 @@ class Number:
             scalars.insert(0, self.trace.constant(self.coefficient))
         first = next((d for d in (ATOM_I, ATOM_J) if groups[d]), UNIFORM)
         groups[UNIFORM] = []
+        if self.trace.symmetric and groups[ATOM_I] and groups[ATOM_J]:
+            parts = [self._product([self._product(groups[d]) for d in (ATOM_I, ATOM_J)]), *scalars]
+            return self._product([*parts, self.core] if self.core else parts)
         groups[first] = scalars + groups[first]
         for depends in (first, ATOM_I, ATOM_J):
             if groups[depends]:
@@ -146,10 +153,12 @@ class Number:
         return self._lift(0.0) - self if not self.trace.reassociate else self * -1.0
 
     def _sum(self, sign: str, a: Number, b: Number) -> Number:
-        if a.factors and a.factors == b.factors and a.core and b.core:  # factor out what both share
+        if a.factors and a.factors == b.factors and a.core and b.core:
+            # Factor out what both share, and multiply at once: where it is 0 nothing later is 0 times infinity.
             bare = [Number(self.trace, value.coefficient, (), value.core) for value in (a, b)]
             total = self._binary(sign, *bare)
-            return Number(self.trace, total.coefficient, a.factors, total.core)
+            shared = Number(self.trace, total.coefficient, a.factors, total.core)
+            return self.trace.number(shared.node())
         return self._binary(sign, a, b)
 
     def _binary(self, operation: str, a: Number, b: Number) -> Number:
