@@ -13,6 +13,7 @@ from pulsemd.engine.options import RunOptions
 from pulsemd.engine.reporters import Reporter
 from pulsemd.engine.simulation import Simulation
 from pulsemd.halo import open_transport
+from pulsemd.kernels.nonbonded import gpu as gpu_nonbonded
 from pulsemd.kernels.update import cuda_programs
 from pulsemd.kernels.update import gpu as gpu_update
 from pulsemd.systems import list_systems
@@ -80,8 +81,9 @@ def test_waters_stay_rigid_on_device(device):
         np.testing.assert_allclose(np.linalg.norm(r, axis=1), length, atol=2e-8)
 
 
-def test_reproducible_runs_on_device_give_one_hash_for_any_launch_shape(device, monkeypatch):
-    system = bundled_system()
+@pytest.mark.parametrize("name", ["water", "water-ethanol"])
+def test_three_reproducible_runs_on_device_give_one_hash_for_any_launch_shape(device, monkeypatch, name):
+    system = bundled_system(name)
 
     def digest():
         simulation = simulate(system, "reproducible", reporters=[Reporter(50, energies=lambda *_: None)])
@@ -90,6 +92,8 @@ def test_reproducible_runs_on_device_give_one_hash_for_any_launch_shape(device, 
 
     first = digest()
     assert digest() == first
+    assert digest() == first
+    monkeypatch.setattr(gpu_nonbonded, "warps_for", lambda _n: 2)
     for module in (cuda_programs, gpu_update):
         monkeypatch.setattr(module, "MOVE_THREADS", 128)
         monkeypatch.setattr(module, "SUM_THREADS", 64)
