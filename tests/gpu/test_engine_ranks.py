@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pulsemd.device.cuda import CudaDevice
 from pulsemd.engine.gpu_control import ProcessControl
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.simulation import Simulation
@@ -41,6 +42,26 @@ def test_the_trajectory_of_water_on_ranks_has_the_hash_of_one(device, n_ranks, p
     expected, found = alone.evaluate(), ranks.evaluate()
     for name, value in expected.items():
         assert found[name] == pytest.approx(value, rel=1e-9, abs=1e-9), name
+
+
+def test_what_memory_held_before_does_not_count(device, monkeypatch):
+    system = bundled_system(nsttcouple=2, nstcomm=2, nstlist=2)
+    alone = on_one(system, "reproducible")
+    alone.run(6)
+    empty = CudaDevice.empty
+
+    def dirty(self, shape, dtype):
+        array = empty(self, shape, dtype)
+        self.fill_ones(array)
+        if np.dtype(dtype).kind == "f":
+            with self.current():
+                array[...] = 1.0
+        return array
+
+    monkeypatch.setattr(CudaDevice, "empty", dirty)
+    ranks = on_ranks(system, 2, "reproducible")
+    ranks.run(6)
+    assert ranks.trajectory_hash() == alone.trajectory_hash()
 
 
 @pytest.mark.parametrize("graph", [True, False])

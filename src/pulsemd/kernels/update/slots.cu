@@ -11,7 +11,7 @@ extern "C" __global__ void reorder(const int* __restrict__ gid, const int* __res
                                    double* mass, const long long* __restrict__ counters) {
     const int slot = blockIdx.x * blockDim.x + threadIdx.x;
     if (slot >= n) return;
-    const int g = gid[slot];
+    const int g = slot < end_of_owned(counters, n) ? gid[slot] : -1;
     mass[slot] = g >= 0 ? mass_of[g] : 0.0;
     v[slot] = g >= 0 ? v_old[source[slot]] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
 }
