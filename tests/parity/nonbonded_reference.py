@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from pulsemd.forcefield.nonbonded import LennardJonesTable, build_table
-from pulsemd.kernels.nonbonded.formula import lennard_jones, reaction_field
+from pulsemd.kernels.nonbonded.formula import lennard_jones
 from pulsemd.kernels.nonbonded.launch import PairForces
 from pulsemd.kernels.nonbonded.potential import PairPotential
 from pulsemd.kernels.nonbonded.settings import pair_constants
@@ -31,6 +31,7 @@ def settings(**options) -> SimpleNamespace:
         "rcoulomb": 0.8,
         "epsilon_r": 1.0,
         "epsilon_rf": 0.0,
+        "ewald_rtol": 1e-5,
         "vdwtype": "cut-off",
         "vdw_modifier": "potential-shift",
         "rvdw": 0.8,
@@ -147,7 +148,7 @@ def brute_force(
     if potential is not None:
         lj, f_lj = van_der_waals(potential, table, safe, i, j, options)
     qq = constants.coulomb_factor * system.charge[:, None] * system.charge[None]
-    coulomb, f_coulomb = reaction_field(safe, qq, constants.k_rf, constants.c_rf)
+    coulomb, f_coulomb = constants.coulomb(safe, qq)
     pair_force = (acting * (f_lj + f_coulomb))[..., None] * d
     virial = 0.5 * np.einsum("ija,ijb->ab", d, pair_force)
     sums = [0.5 * (acting * lj).sum(), 0.5 * (acting * coulomb).sum()]

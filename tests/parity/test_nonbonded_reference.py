@@ -1,5 +1,7 @@
 """Forces, energies and virial of the vector kernels against float64 brute force."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -41,6 +43,8 @@ def test_pair_forces_of_each_combination_rule_match_float64(combination, precisi
         {"coulombtype": "cut-off", "coulomb_modifier": "none", "vdw_modifier": "none"},
         {"coulombtype": "cut-off"},
         {"epsilon_rf": 78.3, "epsilon_r": 2.0, "vdw_modifier": "none"},
+        {"coulombtype": "pme"},
+        {"coulombtype": "pme", "coulomb_modifier": "none", "ewald_rtol": 1e-6},
     ],
 )
 def test_pair_forces_of_each_option_match_float64(options, precision):
@@ -129,4 +133,34 @@ def test_exclusion_and_self_terms_match_float64(precision):
     force_unit, energy_unit = (1.0, 1.0) if fast else (2.0**-32, 2.0**-20)
     assert relative(forces * force_unit, expected) < 1e-6
     np.testing.assert_allclose(energies[1] * energy_unit, energy, rtol=1e-6)
+    np.testing.assert_allclose(energies[2:] * energy_unit, (d.T @ f).ravel(), rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_exclusion_and_self_terms_of_a_lattice_sum_take_out_erf_at_any_distance(precision):
+    system = make_system(BOXES["triclinic"], seed=8)
+    constants = pair_constants(settings(coulombtype="pme"))
+    pairs = np.argwhere(np.triu(system.excluded)).astype(np.int32)
+    fast = precision == "fast"
+    forces = np.zeros(system.x.shape, np.float32 if fast else np.int64)
+    energies = np.zeros(11, np.float64 if fast else np.int64)
+    exclusion_forces(system.x, pairs, system.charge, system.box, constants, forces, energies)
+    self_energy(system.charge, constants, energies)
+
+    d = (system.x[pairs[:, 0]] - system.x[pairs[:, 1]]) / 2.0**32 @ system.box
+    r, beta = np.linalg.norm(d, axis=1), constants.beta
+    assert (r > constants.cutoff).any()
+    qq = constants.coulomb_factor * system.charge[pairs].prod(1)
+    erf = np.array([math.erf(beta * value) for value in r])
+    energy = (
+        -(qq * erf / r).sum() - constants.coulomb_factor * beta / np.sqrt(np.pi) * (system.charge**2).sum()
+    )
+    slope = erf / r - 2.0 * beta / np.sqrt(np.pi) * np.exp(-((beta * r) ** 2))
+    f = (-qq * slope / r**2)[:, None] * d
+    expected = np.zeros(system.x.shape)
+    np.add.at(expected, pairs[:, 0], f)
+    np.add.at(expected, pairs[:, 1], -f)
+    force_unit, energy_unit = (1.0, 1.0) if fast else (2.0**-32, 2.0**-20)
+    assert relative(forces * force_unit, expected) < 1e-6
+    np.testing.assert_allclose(energies[1] * energy_unit, energy, rtol=1e-9, atol=1e-4)
     np.testing.assert_allclose(energies[2:] * energy_unit, (d.T @ f).ravel(), rtol=1e-5, atol=1e-4)

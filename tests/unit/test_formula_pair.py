@@ -1,15 +1,18 @@
 """Pair potentials: published values, derivatives, and their constants."""
 
+import math
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from pulsemd.base.errors import InputError
+from pulsemd.kernels.nonbonded.ewald import correction, ewald_coefficient, ewald_polynomial
 from pulsemd.kernels.nonbonded.formula import (
     combine_geometric,
     combine_lorentz_berthelot,
     coulomb,
+    ewald,
     lennard_jones,
     reaction_field,
 )
@@ -27,6 +30,7 @@ FORMULAS = {
     "lennard_jones": lambda r2: lennard_jones(r2, *c6_c12(*ARGON), 0.7, 0.5),
     "reaction_field": lambda r2: reaction_field(r2, -97.0, 0.5, 1.5),
     "coulomb": lambda r2: coulomb(r2, 138.9),
+    "ewald": lambda r2: ewald(r2, 138.9, 0.8, 1e-5, ewald_polynomial(3.1234)),
 }
 
 
@@ -63,6 +67,24 @@ def test_reaction_field_of_infinite_dielectric_has_zero_energy_and_force_at_the_
     assert abs(force_over_r) < 1e-12
 
 
+@pytest.mark.parametrize(("tolerance", "cutoff"), [(1e-5, 1.0), (5e-4, 0.9), (1e-6, 1.2), (1e-8, 0.8)])
+def test_ewald_polynomial_is_as_near_to_erfc_as_stated(tolerance, cutoff):
+    beta = ewald_coefficient(cutoff, tolerance)
+    assert math.erfc(beta * cutoff) == pytest.approx(tolerance)
+    r = np.linspace(0.02, cutoff, 500)
+    energy, force_over_r = ewald(r * r, 1.0, 1.0 / cutoff, 0.0, ewald_polynomial(beta * cutoff))
+    erfc = np.array([math.erfc(beta * d) for d in r])
+    np.testing.assert_allclose(energy, erfc / r, rtol=1e-9, atol=1e-6 * beta)
+    exact = (erfc / r + 2.0 * beta / np.sqrt(np.pi) * np.exp(-((beta * r) ** 2))) / r**2
+    np.testing.assert_allclose(force_over_r, exact, rtol=1e-9, atol=8e-7 * beta**3)
+
+
+def test_ewald_correction_is_smooth_where_its_series_ends():
+    below, above = correction(0.5 - 1e-9), correction(0.5)
+    np.testing.assert_allclose(below, above, rtol=2e-9)
+    np.testing.assert_allclose(correction(0.0), (2.0 / math.sqrt(math.pi), 4.0 / (3.0 * math.sqrt(math.pi))))
+
+
 def settings(**options):
     known = {
         "coulombtype": "reaction-field",
@@ -70,6 +92,7 @@ def settings(**options):
         "rcoulomb": 1.0,
         "epsilon_r": 1.0,
         "epsilon_rf": 0.0,
+        "ewald_rtol": 1e-5,
         "vdwtype": "cut-off",
         "vdw_modifier": "potential-shift",
         "rvdw": 1.0,
@@ -94,7 +117,12 @@ def test_reaction_field_constants_follow_gromacs(options, k_rf, c_rf):
 
 @pytest.mark.parametrize(
     "options",
-    [{"rvdw": 0.9}, {"coulombtype": "pme"}, {"vdw_modifier": "force-switch"}, {"rcoulomb": 0.0, "rvdw": 0.0}],
+    [
+        {"rvdw": 0.9},
+        {"coulombtype": "ewald"},
+        {"vdw_modifier": "force-switch"},
+        {"rcoulomb": 0.0, "rvdw": 0.0},
+    ],
 )
 def test_pair_constants_of_unsupported_options_are_refused(options):
     with pytest.raises(InputError):

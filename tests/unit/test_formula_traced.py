@@ -5,7 +5,7 @@ import pytest
 from numba import njit, types
 from numba.extending import intrinsic
 
-from pulsemd.kernels.nonbonded.formula import lennard_jones, reaction_field, rsqrt, where
+from pulsemd.kernels.nonbonded.formula import ewald, lennard_jones, reaction_field, rsqrt, where
 from pulsemd.kernels.nonbonded.trace.memory import array_pointer, index, load_vector, store_vector
 from pulsemd.kernels.nonbonded.trace.vector import FAST, REPRODUCIBLE, Vector, group
 
@@ -48,6 +48,8 @@ FORMULAS = {
     "lennard_jones force": lambda a, b: lennard_jones(a, b, b, 0.3, 0.2)[1],
     "reaction_field energy": lambda a, b: reaction_field(a, b, 0.5, 1.5)[0],
     "reaction_field force": lambda a, b: reaction_field(a, b, 0.5, 1.5)[1],
+    "ewald energy": lambda a, b: ewald(a, b, 1.0, 0.2, (1.4, 2.8, -3.9, 4.2))[0],
+    "ewald force": lambda a, b: ewald(a, b, 1.0, 0.2, (1.4, 2.8, -3.9, 4.2))[1],
 }
 A, B = np.linspace(0.6, 1.4, LANES).astype(np.float32), np.linspace(1.5, 0.7, LANES).astype(np.float32)
 

@@ -113,7 +113,7 @@ def _pair_terms(system: System, gid: int, x: Int32) -> Iterator[tuple[float, str
     r, i_type, j_type = r[j], topology.type_index[gid], topology.type_index[j]
     lj = 12.0 * system.table.c12[i_type, j_type] / r**13 - 6.0 * system.table.c6[i_type, j_type] / r**7
     qq = constants.coulomb_factor * topology.charge[gid] * topology.charge[j]
-    for name, force in (("lj", lj), ("coulomb", qq * (1.0 / r**2 - 2.0 * constants.k_rf * r))):
+    for name, force in (("lj", lj), ("coulomb", constants.coulomb(r * r, qq)[1] * r)):
         size = np.nan_to_num(np.abs(force), nan=np.inf)
         for k in np.argsort(-size)[:N_PARTNERS]:
             yield float(size[k]), f"{name} with {topology.describe_atom(int(j[k]))} at {r[k]:.4g} nm"

@@ -175,7 +175,7 @@ def _rows(motion: Motion) -> NDArray[np.float64]:
 
 
 def _pair_energies(system: System, kinds: AtomKinds) -> PairEnergies:
-    """Reaction field and pair potential of all pairs of kinds; constant shifts do not matter here."""
+    """Coulomb and pair potential of all pairs of kinds; constant shifts do not matter here."""
     constants = pair_constants(system.settings)
     types = np.ix_(kinds.type_index, kinds.type_index)
     qq = constants.coulomb_factor * np.outer(kinds.charge, kinds.charge)
@@ -184,12 +184,12 @@ def _pair_energies(system: System, kinds: AtomKinds) -> PairEnergies:
         rows, row_of = potential.distinct()
 
         def user_basis(r: NDArray[np.float64]) -> NDArray[np.float64]:
-            return np.stack([1.0 / r + constants.k_rf * r**2, *(potential.energy(i, j, r) for i, j in rows)])
+            return np.stack([constants.coulomb_shape(r), *(potential.energy(i, j, r) for i, j in rows)])
 
         chosen = row_of[types] == np.arange(len(rows))[:, None, None]
         return PairEnergies(user_basis, np.concatenate([qq[None], chosen.astype(np.float64)]))
 
     def basis(r: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.stack([1.0 / r + constants.k_rf * r**2, r**-12, -(r**-6)])
+        return np.stack([constants.coulomb_shape(r), r**-12, -(r**-6)])
 
     return PairEnergies(basis, np.stack([qq, system.table.c12[types], system.table.c6[types]]))

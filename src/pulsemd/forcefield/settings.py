@@ -23,11 +23,16 @@ class RunSettings:
         Steps between neighbor searches; at least 1.
     verlet_buffer_tolerance : float
         kJ/mol/ps per atom; negative: use ``rlist``.
-    coulombtype : {'reaction-field', 'cut-off'}
+    coulombtype : {'reaction-field', 'cut-off', 'pme'}
         'cut-off' has k_rf = 0 and a shift of 1/``rcoulomb`` if the modifier is
         'potential-shift', 0 if it is 'none'.
     epsilon_rf : float
         0 means infinite.
+    fourierspacing : float, nm
+        Largest distance of two points of the PME grid; dimensions with a ``fourier_n`` above 0 have that many points.
+    pme_order : int, 4 to 6
+    ewald_rtol : float
+        Of the pair potential at ``rcoulomb``, relative to plain Coulomb.
     compressed_x_grps, tc_grps : tuple of str
         Groups in the trajectory, none meaning all atoms; groups of the thermostat, which couples them as one.
     tau_t, ref_t : float
@@ -65,11 +70,18 @@ class RunSettings:
     pbc: Literal["xyz"] = "xyz"
     verlet_buffer_tolerance: float = 0.005
     rlist: float = 1.0
-    coulombtype: Literal["cut-off", "reaction-field"] = "cut-off"
+    coulombtype: Literal["cut-off", "reaction-field", "pme"] = "cut-off"
     coulomb_modifier: Literal["potential-shift", "none"] = "potential-shift"
     rcoulomb: float = 1.0
     epsilon_r: float = 1.0
     epsilon_rf: float = 0.0
+    fourierspacing: float = 0.12
+    fourier_nx: int = 0
+    fourier_ny: int = 0
+    fourier_nz: int = 0
+    pme_order: int = 4
+    ewald_rtol: float = 1e-5
+    ewald_geometry: Literal["3d"] = "3d"
     vdwtype: Literal["cut-off"] = "cut-off"
     vdw_modifier: Literal["potential-shift", "none"] = "potential-shift"
     rvdw: float = 1.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from pulsemd.kernels.nonbonded.formula import COMBINATIONS, lennard_jones, reaction_field
+from pulsemd.kernels.nonbonded.formula import COMBINATIONS, electrostatics, lennard_jones
 from pulsemd.kernels.nonbonded.trace.cuda import (
     ATOM_I,
     ATOM_J,
@@ -19,7 +19,7 @@ from pulsemd.kernels.nonbonded.trace.cuda import (
 HEADER = "pair_formula.cuh"
 """Name under which the kernels include it."""
 
-CONSTANTS = ("k_rf", "c_rf", "shift6", "shift12")
+CONSTANTS = ("coulomb_a", "coulomb_b", "shift6", "shift12")
 """Members of ``PairConstants`` that the formulas read."""
 
 _TEXT = """\
@@ -45,8 +45,10 @@ DEVICE PairTerms pair_terms(float r2, const float (&i)[I_VALUES], const float (&
 """
 
 
-def trace_pair(combination: str, exact: bool, energies: bool) -> DeviceText:
-    """Trace Lennard-Jones and reaction field for one combination rule.
+def trace_pair(
+    combination: str, exact: bool, energies: bool, polynomial: tuple[float, ...] = ()
+) -> DeviceText:
+    """Trace Lennard-Jones and Coulomb for one combination rule.
 
     Parameters
     ----------
@@ -56,13 +58,16 @@ def trace_pair(combination: str, exact: bool, energies: bool) -> DeviceText:
         Fix the rounding of every operation; the force then has the same bits with and without energies.
     energies : bool
         Results are force / r [kJ/mol/nm^2] and, if true, the Lennard-Jones and the Coulomb energy [kJ/mol].
+    polynomial : tuple of float
+        Of `formula.ewald`; empty: reaction field.
     """
     trace = Trace(reassociate=True, symmetric=exact)
     r2 = trace.leaf("r2", PAIR)
-    k_rf, c_rf, shift6, shift12 = (trace.leaf(f"k.{name}", UNIFORM) for name in CONSTANTS)
+    *coulomb, shift6, shift12 = (trace.leaf(f"k.{name}", UNIFORM) for name in CONSTANTS)
     charges = [trace.leaf("charge", side) for side in (ATOM_I, ATOM_J)]
     c6, c12 = _coefficients(trace, combination)
-    energy_coulomb, force = reaction_field(r2, charges[0] * charges[1], k_rf, c_rf)
+    qq = charges[0] * charges[1]
+    energy_coulomb, force = electrostatics(r2, qq, *coulomb, polynomial)
     energy_lj, force_lj = lennard_jones(r2, c6, c12, shift6, shift12)
     results = [force + force_lj]
     if energies:
@@ -78,9 +83,9 @@ def _coefficients(trace: Trace, combination: str) -> tuple[Number, Number]:
 
 
 @cache
-def pair_header(combination: str, exact: bool, energies: bool) -> str:
+def pair_header(combination: str, exact: bool, energies: bool, polynomial: tuple[float, ...] = ()) -> str:
     """Text of the header; arguments as for `trace_pair`."""
-    text = trace_pair(combination, exact, energies)
+    text = trace_pair(combination, exact, energies, polynomial)
     terms = ("force", "lj", "coulomb") if energies else ("force",)
     return _TEXT.format(
         n_i=len(text.i_values),

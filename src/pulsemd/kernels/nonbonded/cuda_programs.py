@@ -63,7 +63,7 @@ def pair_program(
         "pulsemd.kernels.nonbonded",
         "pair_forces.cu",
         tuple(defines.items()),
-        ((HEADER, pair_header(spec.combination, exact, spec.energies)),),
+        ((HEADER, pair_header(spec.combination, exact, spec.energies, spec.ewald)),),
         exact,
         ("pulsemd.kernels.search",),
     )

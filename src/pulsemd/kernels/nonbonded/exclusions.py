@@ -1,15 +1,19 @@
-"""Reaction field of excluded pairs and of each charge with itself.
+"""What excluded pairs, and each charge with itself, have of the long-range part of electrostatics.
 
 The dielectric continuum beyond the cut-off answers every charge inside, excluded partners and the charge
-itself included: an excluded pair within the cut-off has the energy qq (k_rf r^2 - c_rf), a charge -c_rf q^2/2
-(as gmx 2022.5 counts them, in the Coulomb energy).
+itself included: an excluded pair within the cut-off has the energy qq (k_rf r^2 - c_rf), a charge -c_rf q^2/2.
+The lattice sum of PME has the Gaussian clouds of all pairs: an excluded pair at any distance has the energy
+-qq erf(beta r)/r, a charge -q^2 beta/sqrt(pi). (As gmx 2022.5 counts them, in the Coulomb energy.)
 """
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numba import njit
 
+from pulsemd.kernels.nonbonded.ewald import correction
 from pulsemd.kernels.nonbonded.settings import PairConstants
 from pulsemd.kernels.nonbonded.spec import BLOCK, ENERGY_SCALE, FORCE_SCALE, LANES
 from pulsemd.kernels.search.search import is_orthorhombic, lattice_scale
@@ -27,7 +31,7 @@ def exclusion_forces(
     forces: np.ndarray,
     energies: np.ndarray | None = None,
 ) -> None:
-    """Add the reaction-field forces of excluded pairs within the cut-off.
+    """Add the corrections of excluded pairs.
 
     Parameters
     ----------
@@ -43,19 +47,20 @@ def exclusion_forces(
     energies : (11,) float64, or int64 fixed point; optional
         OUTPUT, added to: Coulomb and virial.
     """
-    if constants.k_rf == 0.0 and energies is None:
+    c = constants
+    if c.k_rf == 0.0 and c.beta == 0.0 and energies is None:
         return
     fixed = forces.dtype == np.int64
     wanted = energies is not None
     if energies is None:
         energies = np.empty(0, np.int64 if fixed else np.float64)
     kernel = _exclusions_fixed if fixed else _exclusions_float
-    options = constants.coulomb_factor, constants.k_rf, constants.c_rf, constants.cutoff**2
-    kernel(x, pairs, charge, np.asarray(box, np.float64) / 2.0**32, *options, forces, wanted, energies)
+    options = c.coulomb_factor, c.k_rf, c.c_rf, c.beta, np.inf if c.beta else c.cutoff**2
+    kernel(x, pairs, charge, np.asarray(box, np.float64) / 2.0**32, options, forces, wanted, energies)
 
 
 def self_energy(charge: np.ndarray, constants: PairConstants, energies: np.ndarray) -> None:
-    """Add the reaction-field self energy of the owned charges.
+    """Add the self energy of the owned charges.
 
     Parameters
     ----------
@@ -64,7 +69,9 @@ def self_energy(charge: np.ndarray, constants: PairConstants, energies: np.ndarr
     energies : (11,) float64, or int64 fixed point
         OUTPUT, added to.
     """
-    each = -0.5 * constants.coulomb_factor * constants.c_rf * np.square(charge)
+    c = constants
+    of_unit_charge = c.beta / math.sqrt(math.pi) if c.beta else 0.5 * c.c_rf
+    each = -c.coulomb_factor * of_unit_charge * np.square(charge)
     if energies.dtype == np.int64:
         energies[_COULOMB] += np.rint(each * ENERGY_SCALE).astype(np.int64).sum()
     else:
@@ -115,40 +122,49 @@ def _displacement(x, i, j, scale):
 
 
 @njit(cache=True, nogil=True)
-def _exclusions_float(x, pairs, charge, scale, factor, k_rf, c_rf, cutoff2, forces, wanted, energies):
+def _excluded_pair(qq, r2, k_rf, c_rf, beta):
+    """Energy and force over r."""
+    if beta != 0.0:
+        energy, force = correction(beta * beta * r2)
+        return -qq * beta * energy, -qq * (beta * beta * beta) * force
+    return qq * (k_rf * r2 - c_rf), -2.0 * k_rf * qq
+
+
+@njit(cache=True, nogil=True)
+def _exclusions_float(x, pairs, charge, scale, options, forces, wanted, energies):
+    factor, k_rf, c_rf, beta, cutoff2 = options
     for k in range(len(pairs)):
         i, j = pairs[k, 0], pairs[k, 1]
         d, r2 = _displacement(x, i, j, scale)
         if r2 >= cutoff2:
             continue
-        qq = factor * (charge[i] * charge[j])
-        force_over_r = -2.0 * k_rf * qq
+        energy, force_over_r = _excluded_pair(factor * (charge[i] * charge[j]), r2, k_rf, c_rf, beta)
         for a in range(3):
             f = np.float32(force_over_r * d[a])
             forces[i, a] += f
             forces[j, a] -= f
         if wanted:
-            energies[1] += qq * (k_rf * r2 - c_rf)
+            energies[1] += energy
             for a in range(3):
                 for b in range(3):
                     energies[2 + 3 * a + b] += d[a] * force_over_r * d[b]
 
 
 @njit(cache=True, nogil=True)
-def _exclusions_fixed(x, pairs, charge, scale, factor, k_rf, c_rf, cutoff2, forces, wanted, energies):
+def _exclusions_fixed(x, pairs, charge, scale, options, forces, wanted, energies):
+    factor, k_rf, c_rf, beta, cutoff2 = options
     for k in range(len(pairs)):
         i, j = pairs[k, 0], pairs[k, 1]
         d, r2 = _displacement(x, i, j, scale)
         if r2 >= cutoff2:
             continue
-        qq = factor * (charge[i] * charge[j])
-        force_over_r = -2.0 * k_rf * qq
+        energy, force_over_r = _excluded_pair(factor * (charge[i] * charge[j]), r2, k_rf, c_rf, beta)
         for a in range(3):
             f = np.int64(np.rint(force_over_r * d[a] * FORCE_SCALE))
             forces[i, a] += f
             forces[j, a] -= f
         if wanted:
-            energies[1] += np.int64(np.rint(qq * (k_rf * r2 - c_rf) * ENERGY_SCALE))
+            energies[1] += np.int64(np.rint(energy * ENERGY_SCALE))
             for a in range(3):
                 for b in range(3):
                     term = d[a] * force_over_r * d[b]

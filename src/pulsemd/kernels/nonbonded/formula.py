@@ -96,6 +96,53 @@ def reaction_field(r2, qq, k_rf, c_rf):
     return energy, force_over_r
 
 
+def ewald(r2, qq, per_cutoff, shift, polynomial):
+    """Real-space part of an Ewald sum, energy and force.
+
+    V(r) = qq (erfc(beta r)/r - shift), with erf(beta r)/r and its derivative by a polynomial in
+    s = 2 (r/r_c)^2 - 1: force and energy are good to 5e-7 beta^3 qq and 5e-7 beta qq for r <= r_c.
+
+    Parameters
+    ----------
+    r2 : squared distance, nm^2
+    qq : kJ/mol nm
+        Product of the two charges times 1/(4 pi eps0 eps_r).
+    per_cutoff : 1/r_c, nm^-1
+    shift : nm^-1
+    polynomial : sequence of float
+        See `pulsemd.kernels.nonbonded.ewald.ewald_polynomial`.
+
+    Returns
+    -------
+    energy, force_over_r : kJ/mol and kJ/mol/nm^2
+
+    References
+    ----------
+    Essmann, Perera, Berkowitz, Darden, Lee & Pedersen, J. Chem. Phys. 103, 8577 (1995).
+    """
+    inverse = rsqrt(r2)
+    s = r2 * (2.0 * per_cutoff * per_cutoff) - 1.0
+    energy_at_middle, *series = polynomial
+    integral = [energy_at_middle, *(-0.25 * c / (k + 1) for k, c in enumerate(series))]
+    energy = qq * (inverse - per_cutoff * horner(integral, s) - shift)
+    cubed = per_cutoff * per_cutoff * per_cutoff
+    force_over_r = qq * (inverse * (inverse * inverse) - cubed * horner(series, s))
+    return energy, force_over_r
+
+
+def electrostatics(r2, qq, a, b, polynomial):
+    """`ewald`, or without a polynomial `reaction_field`; ``a`` and ``b`` are their constants."""
+    return ewald(r2, qq, a, b, polynomial) if polynomial else reaction_field(r2, qq, a, b)
+
+
+def horner(coefficients, x):
+    """Polynomial with coefficients of rising powers of x."""
+    total = coefficients[-1]
+    for coefficient in coefficients[-2::-1]:
+        total = x * total + coefficient
+    return total
+
+
 def coulomb(r2, qq):
     """Plain Coulomb energy and force, V(r) = qq / r; parameters as in `reaction_field`."""
     inverse = rsqrt(r2)

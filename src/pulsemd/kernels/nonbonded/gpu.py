@@ -155,6 +155,7 @@ class GpuPairForces:
             "pairwise" if self._needs_pairwise else "relative",
             is_orthorhombic(box),
             energies=False,
+            ewald=self.constants.ewald,
         )
         self._set_constants(box, r_list if r_inner is None else r_inner)
         self._keep_launches()
@@ -176,7 +177,15 @@ class GpuPairForces:
     def _set_constants(self, box: np.ndarray, r_inner: float) -> None:
         c = self.constants
         limit = FORCE_LIMIT[self.precision] ** 2
-        scalars = (c.cutoff**2, c.k_rf, c.c_rf, c.shift6, c.shift12, MINIMUM_DISTANCE2, limit, r_inner**2)
+        scalars = (
+            c.cutoff**2,
+            *c.coulomb_arguments,
+            c.shift6,
+            c.shift12,
+            MINIMUM_DISTANCE2,
+            limit,
+            r_inner**2,
+        )
         values = np.concatenate((np.array(scalars, np.float32), lattice_scale(box), position_grid(box)))
         if values.tobytes() != self._constants_now:
             self._constants_now = values.tobytes()

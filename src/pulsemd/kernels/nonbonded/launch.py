@@ -157,6 +157,7 @@ class PairForces:
             energies=False,
             formula=self._formula,
             shifted=self._shifted and self._formula is not None,
+            ewald=self.constants.ewald,
         )
 
     def local(

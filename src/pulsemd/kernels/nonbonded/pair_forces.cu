@@ -18,7 +18,7 @@
 #include "pair_list.cuh"
 
 struct PairConstants {
-  float cutoff2, k_rf, c_rf, shift6, shift12, minimum2, limit2, inner2;
+  float cutoff2, coulomb_a, coulomb_b, shift6, shift12, minimum2, limit2, inner2;
 };
 
 // 1/sqrt(x) to 2^-22.9: the machine's approximation, the same bits for the same x on one kind of device.

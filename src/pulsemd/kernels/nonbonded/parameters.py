@@ -29,8 +29,7 @@ def constant_vector(constants: PairConstants, box: np.ndarray, force_limit: floa
     """The kernel's float32 constants, in the order of `CONSTANTS`, then the box over 2^32."""
     scalars = (
         constants.cutoff**2,
-        constants.k_rf,
-        constants.c_rf,
+        *constants.coulomb_arguments,
         constants.shift6,
         constants.shift12,
         MINIMUM_DISTANCE2,

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from pulsemd.base.errors import InputError
 from pulsemd.base.units import COULOMB
+from pulsemd.kernels.nonbonded.ewald import ewald_coefficient, ewald_polynomial
+from pulsemd.kernels.nonbonded.formula import electrostatics
 
 
 class PairSettings(Protocol):
@@ -22,6 +27,8 @@ class PairSettings(Protocol):
     def epsilon_r(self) -> float: ...
     @property
     def epsilon_rf(self) -> float: ...
+    @property
+    def ewald_rtol(self) -> float: ...
     @property
     def vdwtype(self) -> str: ...
     @property
@@ -42,6 +49,10 @@ class PairConstants:
         1/(4 pi eps0 eps_r).
     k_rf, c_rf : float, nm^-3 and nm^-1
     shift6, shift12 : float, nm^-6 and nm^-12
+    beta : float, nm^-1
+        Ewald splitting parameter; 0: reaction field.
+    ewald_shift : float, nm^-1
+        Subtracted from erfc(beta r)/r.
     """
 
     cutoff: float
@@ -50,6 +61,28 @@ class PairConstants:
     c_rf: float
     shift6: float
     shift12: float
+    beta: float = 0.0
+    ewald_shift: float = 0.0
+
+    @property
+    def ewald(self) -> tuple[float, ...]:
+        """Polynomial of `formula.ewald`; empty: reaction field."""
+        return ewald_polynomial(self.beta * self.cutoff) if self.beta else ()
+
+    @property
+    def coulomb_arguments(self) -> tuple[float, float]:
+        """Third and fourth argument of `formula.ewald` or `formula.reaction_field`."""
+        return (1.0 / self.cutoff, self.ewald_shift) if self.beta else (self.k_rf, self.c_rf)
+
+    def coulomb(self, r2: np.ndarray, qq: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Energy [kJ/mol] and force over r [kJ/mol/nm^2] of pairs within the cut-off, in float64."""
+        return electrostatics(r2, qq, *self.coulomb_arguments, self.ewald)
+
+    def coulomb_shape(self, r: np.ndarray) -> np.ndarray:
+        """Energy of two charges over qq, without the constant shift; nm^-1, float64."""
+        if self.beta:
+            return np.array([math.erfc(self.beta * d) for d in r]) / r
+        return 1.0 / r + self.k_rf * r**2
 
 
 def reaction_field_constants(settings: PairSettings) -> tuple[float, float]:
@@ -78,7 +111,7 @@ def pair_constants(settings: PairSettings) -> PairConstants:
     InputError
         If an option has a value that is not supported, or the two cut-offs differ.
     """
-    _require("coulombtype", settings.coulombtype, ("reaction-field", "cut-off"))
+    _require("coulombtype", settings.coulombtype, ("reaction-field", "cut-off", "pme"))
     _require("coulomb-modifier", settings.coulomb_modifier, ("potential-shift", "none"))
     _require("vdwtype", settings.vdwtype, ("cut-off",))
     _require("vdw-modifier", settings.vdw_modifier, ("potential-shift", "none"))
@@ -87,7 +120,10 @@ def pair_constants(settings: PairSettings) -> PairConstants:
         raise InputError(
             f"rcoulomb = {cutoff} and rvdw = {settings.rvdw} nm: give both the same positive value"
         )
-    k_rf, c_rf = reaction_field_constants(settings)
+    lattice_sum = settings.coulombtype == "pme"
+    k_rf, c_rf = (0.0, 0.0) if lattice_sum else reaction_field_constants(settings)
+    beta = ewald_coefficient(cutoff, settings.ewald_rtol) if lattice_sum else 0.0
+    coulomb_shifted = lattice_sum and settings.coulomb_modifier == "potential-shift"
     shifted = settings.vdw_modifier == "potential-shift"
     return PairConstants(
         cutoff=cutoff,
@@ -96,6 +132,8 @@ def pair_constants(settings: PairSettings) -> PairConstants:
         c_rf=c_rf,
         shift6=cutoff**-6 if shifted else 0.0,
         shift12=cutoff**-12 if shifted else 0.0,
+        beta=beta,
+        ewald_shift=math.erfc(beta * cutoff) / cutoff if coulomb_shifted else 0.0,
     )
 
 

@@ -16,8 +16,10 @@ LANES = 8
 BLOCK = 3 * LANES
 """Elements of a j-cluster in an array of three components: all x, all y, all z."""
 
-CONSTANTS = ("cutoff2", "k_rf", "c_rf", "shift6", "shift12", "minimum2", "limit2")
-"""Names of the first elements of the kernel's float32 constants; the box over 2^32 follows, row by row."""
+CONSTANTS = ("cutoff2", "coulomb_a", "coulomb_b", "shift6", "shift12", "minimum2", "limit2")
+"""Names of the first elements of the kernel's float32 constants; the box over 2^32 follows, row by row.
+
+The two of Coulomb are `PairConstants.coulomb_arguments`."""
 
 FORCE_SCALE = 2.0**32
 """Fixed-point units per kJ/mol/nm in reproducible mode."""
@@ -65,6 +67,8 @@ class KernelSpec:
         In place of Lennard-Jones.
     shifted : bool
         The formula's energy is shifted to zero at the cut-off.
+    ewald : tuple of float
+        Polynomial of `formula.ewald`; empty: reaction field.
     """
 
     precision: Precision
@@ -74,6 +78,7 @@ class KernelSpec:
     energies: bool
     formula: UserFormula | None = None
     shifted: bool = False
+    ewald: tuple[float, ...] = ()
 
     @property
     def n_parameters(self) -> int:

@@ -16,7 +16,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from pulsemd.kernels.nonbonded.accumulate import FixedPointSums, FloatSums
-from pulsemd.kernels.nonbonded.formula import COMBINATIONS, lennard_jones, reaction_field, where
+from pulsemd.kernels.nonbonded.formula import COMBINATIONS, electrostatics, lennard_jones, where
 from pulsemd.kernels.nonbonded.spec import BLOCK, CONSTANTS, LANES, ROWS, KernelSpec
 from pulsemd.kernels.nonbonded.trace.displacement import lattice_difference, to_cartesian
 from pulsemd.kernels.nonbonded.trace.memory import (
@@ -209,7 +209,8 @@ class TileLoop:
             inside = inside & self._mask_rows(bits, members)
         r2 = where(r2 > self.constants["minimum2"], r2, self.constants["minimum2"])
         qq = group([rows[row].charge for row in members]) * lanes.charge
-        energy_coulomb, force = reaction_field(r2, qq, self.constants["k_rf"], self.constants["c_rf"])
+        coulomb = [self.constants[f"coulomb_{name}"] for name in "ab"]
+        energy_coulomb, force = electrostatics(r2, qq, *coulomb, self.spec.ewald)
         energy_lj = None
         if members[0] < self.lj_rows:
             coefficients = self._coefficients(members, rows, lanes, row_types, lane_types)
