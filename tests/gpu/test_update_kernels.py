@@ -8,9 +8,12 @@ import pytest
 from layout import put_forces, shuffled_slots
 from pulsemd.engine.coupling import v_rescale_factor
 from pulsemd.engine.movers import ConstrainedGroups, water_kinds
+from pulsemd.kernels.constraints.gpu_sites import water_sites
 from pulsemd.kernels.constraints.shake import leapfrog_shake
+from pulsemd.kernels.constraints.virtual_sites import construct_sites, spread_sites
 from pulsemd.kernels.update.gpu import NO_ERROR, GpuUpdate, UpdateConstants
 from pulsemd.kernels.update.leapfrog import kinetic_sums, leapfrog_free, leapfrog_settle, new_scratch
+from pulsemd.topology.virtual_sites import Site, SiteKind, virtual_sites
 from systems import bundled_system
 
 pytestmark = pytest.mark.gpu
@@ -162,6 +165,134 @@ def test_shake_step_on_device_equals_cpu(device, fixed):
     assert bad < 0
     compare(mine, (y, v, virial), fixed)
     assert int(update.read()["error"]) == NO_ERROR
+
+
+WATER_SITES = {
+    "tip4p": [(SiteKind.LINEAR, (0, 1, 2), (0.74, 0.13, 0.13))],
+    "tip4p_turned": [(SiteKind.LINEAR, (0, 2, 1), (0.74, 0.11, 0.15))],
+    "tip5p": [(SiteKind.OUT_OF_PLANE, (0, 1, 2), (c, -0.345, -0.345)) for c in (-6.4, 6.4)],
+    "hydrogen_first": [(SiteKind.LINEAR, (1, 0, 2), (0.13, 0.74, 0.13))],
+    "on_a_site": [(SiteKind.LINEAR, (0, 1, 2), (0.74, 0.13, 0.13)), (SiteKind.LINEAR, (3, 0), (0.5, 0.5))],
+    "three": [(SiteKind.OUT_OF_PLANE, (0, 1, 2), (c, -0.3, -0.3)) for c in (-6.0, 6.0, 3.0)],
+}
+CARRIED = {"tip4p": 1, "tip4p_turned": 1, "tip5p": 2, "on_a_site": 1}
+"""Sites of a water that its own thread moves."""
+
+
+def with_sites(system, sites):
+    """Positions, masses, waters and sites of water whose molecules got these sites, put in place, behind all atoms."""
+    topology, n = system.topology, system.topology.n_atoms
+    waters, geometry = water_kinds(topology)[0]
+    rows = []
+    for water in waters:
+        atoms = [*water.tolist(), *(n + len(rows) + k for k in range(len(sites)))]
+        rows += [
+            Site(atoms[3 + k], kind, tuple(atoms[p] for p in parents), values)
+            for k, (kind, parents, values) in enumerate(sites)
+        ]
+    found = virtual_sites(rows)
+    x = np.concatenate([system.x, np.zeros((len(rows), 3), np.int32)])
+    construct_sites(
+        x,
+        found.kind,
+        found.offset,
+        found.atoms,
+        found.values,
+        system.box,
+        np.linalg.inv(system.box) * 2.0**32,
+    )
+    return x, np.concatenate([topology.mass, np.zeros(len(rows))]), [(waters, geometry)], found
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+@pytest.mark.parametrize("name", WATER_SITES)
+def test_waters_with_sites_on_device_equal_cpu(device, name, fixed):
+    system = bundled_system()
+    x, mass, waters, sites = with_sites(system, WATER_SITES[name])
+    assert water_sites([waters[0][0]], sites).atoms.shape[1] == CARRIED.get(name, 0)
+    move_with_sites(device, system.box, x, mass, waters, sites, fixed, turned="turned" in name)
+
+
+KINDS = {
+    "linear": (SiteKind.LINEAR, (0, 1, 2, 3), (0.5, 0.7, -0.4, 0.2)),
+    "same": (SiteKind.LINEAR, (2,), (1.0,)),
+    "fixed_distance": (SiteKind.FIXED_DISTANCE, (0, 1, 3), (0.1, 0.6, 0.4)),
+    "fixed_angle": (SiteKind.FIXED_ANGLE, (0, 1, 2), (-0.05, 0.08, 0.0)),
+    "out_of_plane": (SiteKind.OUT_OF_PLANE, (1, 0, 2), (2.0, 0.3, -0.2)),
+    "normal": (SiteKind.NORMAL, (0, 1, 2, 3), (0.1, 0.9, 1.2, 0.0)),
+    "on_a_site": (SiteKind.FIXED_DISTANCE, (4, 1), (0.05, 1.0)),
+}
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_sites_of_all_kinds_on_device_equal_cpu(device, fixed):
+    """Groups of four free atoms with a site of each kind, one on another site, across the faces."""
+    n_groups, per, rng = 150, 4 + len(KINDS), np.random.default_rng(8)
+    centers = rng.uniform(0, 1, (n_groups, 1, 3)) @ BOX
+    r = (centers + rng.uniform(-0.2, 0.2, (n_groups, per, 3))).reshape(-1, 3)
+    x = np.rint(r @ np.linalg.inv(BOX) * 2**32).astype(np.int64).astype(np.uint32).view(np.int32)
+    mass = np.tile([12.0, 14.0, 1.0, 16.0, *[0.0] * len(KINDS)], n_groups)
+    sites = virtual_sites(
+        [
+            Site(per * g + 4 + k, kind, tuple(per * g + p for p in parents), values)
+            for k, (kind, parents, values) in reversed(list(enumerate(KINDS.values())))
+            for g in range(n_groups)
+        ]
+    )
+    inverse = np.linalg.inv(BOX) * 2.0**32
+    construct_sites(x, sites.kind, sites.offset, sites.atoms, sites.values, BOX, inverse)
+    move_with_sites(device, BOX, x, mass, [], sites, fixed)
+
+
+def move_with_sites(device, box, x, mass, waters, sites, fixed, turned=False):
+    """Compare one step with that of the CPU."""
+    v, f = random_state(len(x), mass, fixed)
+    v[mass == 0] = 0
+    constants = UpdateConstants(box, DT, mass, waters, NoGroups(), TARGET, N_DOF, KEEP, SEED, sites)
+    update = GpuUpdate(device, constants, v, fixed)
+    slots, where = shuffled_slots(device, x)
+    words = np.arange(slots.capacity, dtype=np.int32) + 12345
+    rows = device.to_host(slots.x)
+    rows[:, 3] = words
+    slots.x.set(rows)
+    forces = put_forces(device, slots, where, f)
+    update.settle_in(slots, forces)
+    update.set_step(STEP - 3)
+    update.set_start(STEP - 3)
+    update.sum_kinetic(3, True, True)
+    control = update.read()
+    virial = device.zeros(9, np.int64 if fixed else np.float64)
+    update.move(3, True, virial)
+    mine, mine_v = device.to_host(slots.x), device.to_host(update.velocities)[where, :3]
+    np.testing.assert_array_equal(mine[:, 3], words)
+
+    inverse, unit = np.linalg.inv(box) * 2.0**32, 2.0**-32 if fixed else 1.0
+    table = (sites.kind, sites.offset, sites.atoms, sites.values)
+    scale, com = float(control["scale"]), control["com"].copy()
+    f = f if fixed else f.astype(np.float64)
+    y, w, energy_scale = x.copy(), np.zeros(9, np.int64 if fixed else np.float64), 2.0**20 if fixed else 0.0
+    spread_sites(y, f, unit, *table, box, w, energy_scale)
+    moved_atoms = np.concatenate([sites.sites, *(atoms.ravel() for atoms, _ in waters)])
+    free = np.setdiff1d(np.arange(len(x)), moved_atoms).astype(np.int32)
+    assert leapfrog_free(y, v, f, unit, free, mass, inverse, DT, scale, com) < 0
+    for atoms, geometry in waters:
+        assert (
+            leapfrog_settle(
+                y, v, f, unit, atoms, geometry, box, inverse, DT, scale, com, w, energy_scale, new_scratch()
+            )
+            < 0
+        )
+    construct_sites(y, *table, box, inverse)
+    total = device.to_host(virial)
+    if fixed and not turned:
+        np.testing.assert_array_equal(mine[where, :3], y)
+        np.testing.assert_array_equal(mine_v, v)
+        np.testing.assert_array_equal(total, w)
+        return
+    # rounding of one parent may move a site by some units
+    assert np.abs((mine[where, :3] - y).astype(np.int64)).max() <= 20
+    np.testing.assert_allclose(mine_v, v, rtol=1e-6, atol=2e-6)
+    np.testing.assert_allclose(total, w, rtol=1e-6, atol=1e-6 * np.abs(w).max())
 
 
 def test_impossible_force_names_the_first_atom_and_leaves_it_in_place(device):

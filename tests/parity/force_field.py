@@ -11,7 +11,12 @@ import gzip
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from pulsemd.engine.system import System, prepare_system
+from pulsemd.io.gromacs.system import read_system
 
 DATA = Path(__file__).parent / "data" / "force_field"
 
@@ -245,3 +250,23 @@ def write_case(name: str, folder: Path) -> None:
     (folder / "conf.gro").write_bytes(text)
     (folder / "topol.top").write_text(CASES[name].topology())
     (folder / "run.mdp").write_text(CASES[name].settings())
+
+
+OF_RUNS = ("pressure",)
+"""What gmx gives for the state of motion, whose half steps differ."""
+
+
+@lru_cache(maxsize=1)
+def read(name: str) -> System:
+    """The system of a case."""
+    with TemporaryDirectory() as folder:
+        write_case(name, Path(folder))
+        topology, table, frame, settings = read_system(
+            Path(folder) / "conf.gro",
+            Path(folder) / "topol.top",
+            Path(folder) / "run.mdp",
+            (),
+            DATA / "ref.gro" if CASES[name].restrained else None,
+        )
+    start = (frame.positions, frame.velocities, frame.box, frame.reference)
+    return prepare_system(topology, table, settings, *start)

@@ -2,38 +2,15 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
-
 import numpy as np
 import pytest
 
-from force_field import CASES, DATA, recorded, write_case
+from force_field import CASES, DATA, OF_RUNS, read, recorded
 from pulsemd.engine.options import RunOptions
-from pulsemd.engine.system import System, prepare_system
 from pulsemd.halo import launch
-from pulsemd.io.gromacs.system import read_system
 
 GMX = recorded()
 FORCES = np.load(DATA / "forces.npz")
-OF_RUNS = ("pressure",)
-"""What gmx gives for the state of motion, whose half steps differ."""
-
-
-@lru_cache(maxsize=1)
-def read(name: str) -> System:
-    with TemporaryDirectory() as folder:
-        write_case(name, Path(folder))
-        topology, table, frame, settings = read_system(
-            Path(folder) / "conf.gro",
-            Path(folder) / "topol.top",
-            Path(folder) / "run.mdp",
-            (),
-            DATA / "ref.gro" if CASES[name].restrained else None,
-        )
-    start = (frame.positions, frame.velocities, frame.box, frame.reference)
-    return prepare_system(topology, table, settings, *start)
 
 
 def evaluate(name, ranks=1, precision="fast", plan="auto"):

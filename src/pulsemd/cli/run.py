@@ -33,14 +33,11 @@ def main(args: argparse.Namespace) -> int:
         raise TransportError(
             f"--transport {options.rung}: is not part of this version, which runs one GPU alone"
         )
-    options = replace(choose_device(options), raise_nstlist=args.nstlist is None)
     output = output_options(args, table)
-    if output.get("positions") == "unwrapped":
-        if options.device == "cuda":
-            raise ConfigError(
-                "--positions unwrapped: box crossings are counted on CPUs only; add --device cpu"
-            )
-        options = replace(options, count_images=True)
+    options = replace(
+        options, raise_nstlist=args.nstlist is None, count_images=output.get("positions") == "unwrapped"
+    )
+    options = choose_device(options)
     restart = _checkpoint_file(args) if args.command == "run" else None
     append = restart is not None and _same_folder(restart.parent, Path(args.out))
     first = started is None or started[0] == 0

@@ -158,7 +158,6 @@ class Simulation:
                 pair_potential if isinstance(pair_potential, PairPotential) else PairPotential(pair_potential)
             )
             system = replace(system, pair_potential=potential)
-            device = "cpu" if device == "auto" else device
         options = RunOptions(
             ranks,
             grid,

@@ -69,7 +69,7 @@ class DevicePart:
             region=region,
         )
         self.exclusions = GpuExclusions(
-            device, *exclusions, topology.settle_atoms, system.box, self.pairs.constants, fixed
+            device, *exclusions, constants.molecules, system.box, self.pairs.constants, fixed
         )
         no_velocities = np.zeros((1, 3), np.float32)
         self.update = GpuUpdate(device, constants, no_velocities, fixed, self.exclusions.water_field)

@@ -121,13 +121,11 @@ class GpuRank:
             topology.charge,
             *exclusions,
         )
-        constants = self._pairs.constants
+        constants, update = self._pairs.constants, self._update_constants()
         self._exclusions = GpuExclusions(
-            self.device, *exclusions, topology.settle_atoms, system.box, constants, fixed
+            self.device, *exclusions, update.molecules, system.box, constants, fixed
         )
-        self._update = GpuUpdate(
-            self.device, self._update_constants(), system.v, fixed, self._exclusions.water_field
-        )
+        self._update = GpuUpdate(self.device, update, system.v, fixed, self._exclusions.water_field)
         self._bonded = GpuBonded(
             self.device,
             topology.terms,
@@ -175,6 +173,7 @@ class GpuRank:
             n_dof=self.n_dof,
             keep=math.exp(-interval / s.tau_t) if s.tau_t > 0 else 0.0,
             seed=s.ld_seed,
+            sites=topology.virtual_sites,
         )
 
     # ---- search -------------------------------------------------------------------------------------------------

@@ -161,6 +161,7 @@ class GpuRanks:
             n_dof=self.n_dof,
             keep=math.exp(-interval / s.tau_t) if s.tau_t > 0 else 0.0,
             seed=s.ld_seed,
+            sites=topology.virtual_sites,
         )
 
     def _make_reductions(self) -> None:

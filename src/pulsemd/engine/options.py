@@ -33,6 +33,8 @@ class RunOptions:
         ``auto`` is resolved by `pulsemd.engine.device.choose_device` before a run.
     device_reason : str
         Why this device was taken, for the report.
+    device_asked : bool
+        Whether the device was asked for; 'cuda' by ``auto`` gives way to the CPU for systems it cannot compute.
     raise_nstlist : bool
         Whether a GPU may search less often than the settings say, with a larger list cut-off.
     graph : bool
@@ -49,6 +51,7 @@ class RunOptions:
     count_images: bool = False
     device: Device = "cpu"
     device_reason: str = "as asked for"
+    device_asked: bool = True
     raise_nstlist: bool = False
     graph: bool = True
 

@@ -13,7 +13,7 @@ from pulsemd.base.errors import UnstableError
 from pulsemd.domain.atoms import LocalAtoms
 from pulsemd.domain.lattice import check_cutoff
 from pulsemd.engine.blowup import describe_failure
-from pulsemd.engine.device import new_rank
+from pulsemd.engine.device import fit_device, new_rank
 from pulsemd.engine.energies import energy_names, energy_record
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.reporters import Frame, PendingReports, Report, Reporter, steps_to_next
@@ -59,6 +59,7 @@ class Simulation:
         reporters: list[Reporter] | None = None,
         crashed: Callable[[Frame], str] | None = None,
     ) -> None:
+        options = fit_device(options, system)
         self.transport, self.system, self.options = transport, system, options
         self.reporters = list(reporters or [])
         self.timer = PhaseTimer(options.trace)

@@ -36,6 +36,19 @@ __device__ __forceinline__ StoredForce exclusion_force(int4 a, int4 b, const Rea
     return {to_force(force.x), to_force(force.y), to_force(force.z)};
 }
 
+__device__ __forceinline__ Vec to_vector(const StoredForce& f) { return {f.x * F_UNIT, f.y * F_UNIT, f.z * F_UNIT}; }
+
+__device__ __forceinline__ StoredForce stored_force(const Force* f, int slot) {
+#if FIXED
+    const longlong2* at = reinterpret_cast<const longlong2*>(f) + 2 * (size_t)slot;
+    const longlong2 xy = at[0];
+    return {xy.x, xy.y, at[1].x};
+#else
+    const float4 v = reinterpret_cast<const float4*>(f)[slot];
+    return {v.x, v.y, v.z};
+#endif
+}
+
 __device__ __forceinline__ void store_force(Force* f, int slot, const StoredForce& force) {
 #if FIXED
     longlong2* at = reinterpret_cast<longlong2*>(f) + 2 * (size_t)slot;

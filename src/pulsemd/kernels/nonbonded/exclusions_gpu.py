@@ -34,8 +34,8 @@ class GpuExclusions:
     device : CudaDevice
     offset, partner : (n_atoms + 1,) int64, (k,) int32
         Excluded partners of each atom by global id; symmetric, sorted.
-    waters : (m, 3) int32, global ids
-        Rigid waters.
+    waters : (m, k) int32, global ids
+        Rigid waters with the virtual sites that they carry along.
     box : (3, 3) float64, nm
     constants : PairConstants
     fixed : bool
@@ -142,10 +142,11 @@ class GpuExclusions:
 
 
 def excludes_itself_only(offset: np.ndarray, partner: np.ndarray, waters: np.ndarray) -> bool:
-    """Whether the excluded pairs of all waters are just the three inside each."""
-    if not (np.diff(offset)[waters] == 2).all():
+    """Whether the excluded pairs of all waters are just those inside each; `waters` (m, k): the k atoms of each."""
+    n = waters.shape[1]
+    if not (np.diff(offset)[waters] == n - 1).all():
         return False
     atoms = np.sort(waters, axis=1)
-    others = atoms[:, [[1, 2], [0, 2], [0, 1]]]
-    found = partner[offset[atoms][..., None] + np.arange(2)]
+    others = atoms[:, [[j for j in range(n) if j != i] for i in range(n)]]
+    found = partner[offset[atoms][..., None] + np.arange(n - 1)]
     return bool((found == others).all())

@@ -13,6 +13,9 @@ SUM_THREADS = 256
 GROUP_THREADS = 64
 """Constrained groups of a block."""
 
+MAX_WATER_SITES = 2
+"""Most virtual sites of a rigid water that are moved together with it."""
+
 MAX_GROUP_ATOMS = 8
 """Largest constrained group; the constraints of bonds to hydrogens make groups of at most five."""
 
@@ -22,9 +25,10 @@ _HEADERS = tuple(
 )
 
 
-def leapfrog_program(fixed: bool, energies: bool) -> CudaProgram:
-    """Leap-frog with SETTLE; `fixed`: int64 forces and sums, no contraction; `energies`: the constraint virial too."""
-    macros = (("FIXED", int(fixed)), ("ENERGIES", int(energies)), ("THREADS", MOVE_THREADS))
+def leapfrog_program(fixed: bool, energies: bool, sites: int = 0) -> CudaProgram:
+    """Leap-frog with SETTLE; `fixed`: int64 forces and sums, no contraction; `energies`: the constraint virial too;
+    `sites`: virtual sites of each water."""
+    macros = (("FIXED", int(fixed)), ("ENERGIES", int(energies)), ("THREADS", MOVE_THREADS), ("SITES", sites))
     return CudaProgram(_PACKAGE, "leapfrog.cu", macros, exact=fixed, headers=_HEADERS)
 
 
@@ -33,6 +37,12 @@ def shake_program(fixed: bool, energies: bool) -> CudaProgram:
     macros = (("FIXED", int(fixed)), ("ENERGIES", int(energies)), ("THREADS", GROUP_THREADS))
     macros += (("MAX_ATOMS", MAX_GROUP_ATOMS),)
     return CudaProgram("pulsemd.kernels.constraints", "shake.cu", macros, exact=fixed, headers=_HEADERS)
+
+
+def sites_program(fixed: bool, energies: bool) -> CudaProgram:
+    """Virtual sites that no rigid water carries along; arguments as for `leapfrog_program`."""
+    macros = (("FIXED", int(fixed)), ("ENERGIES", int(energies)), ("THREADS", GROUP_THREADS))
+    return CudaProgram("pulsemd.kernels.constraints", "sites.cu", macros, exact=fixed, headers=_HEADERS)
 
 
 def kinetic_program(fixed: bool) -> CudaProgram:
@@ -54,7 +64,12 @@ def slots_program() -> CudaProgram:
 def programs() -> list[CudaProgram]:
     """Every variant that a run can ask for."""
     both = (False, True)
-    moves = [
-        f(fixed, energies) for f in (leapfrog_program, shake_program) for fixed in both for energies in both
+    of_groups = (leapfrog_program, shake_program, sites_program)
+    moves = [f(fixed, energies) for f in of_groups for fixed in both for energies in both]
+    waters = [
+        leapfrog_program(fixed, energies, sites)
+        for fixed in both
+        for energies in both
+        for sites in range(1, MAX_WATER_SITES + 1)
     ]
-    return [*moves, *(kinetic_program(fixed) for fixed in both), slots_program(), clock_program()]
+    return [*moves, *waters, *(kinetic_program(fixed) for fixed in both), slots_program(), clock_program()]

@@ -8,13 +8,15 @@ record of device memory, `CONTROL`. The number of a step is the record's ``step`
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
 from pulsemd.base.errors import TopologyError
 from pulsemd.device.cuda import CudaDevice
+from pulsemd.kernels.constraints.gpu_sites import GpuSites, WaterSites, water_sites
 from pulsemd.kernels.search.gpu_layout import Slots
 from pulsemd.kernels.update.cuda_programs import (
     GROUP_THREADS,
@@ -27,6 +29,7 @@ from pulsemd.kernels.update.cuda_programs import (
     shake_program,
     slots_program,
 )
+from pulsemd.topology.virtual_sites import VirtualSites, no_sites
 
 CONTROL = np.dtype(
     [
@@ -80,6 +83,7 @@ class UpdateConstants:
         Rigid waters by kind: global ids of O, H, H, and `settle_geometry`.
     groups : ConstrainedGroups
         Update groups held together by other constraints.
+    sites : VirtualSites
     target : float, kJ/mol, kinetic energy the thermostat aims at
     n_dof : int
     keep : float, exp(-coupling interval / tau)
@@ -95,6 +99,19 @@ class UpdateConstants:
     n_dof: int = 0
     keep: float = 1.0
     seed: int = 0
+    sites: VirtualSites = field(default_factory=no_sites)
+
+    @cached_property
+    def water_sites(self) -> WaterSites:
+        """The virtual sites by whether a rigid water carries them along."""
+        return water_sites([atoms for atoms, _ in self.waters], self.sites)
+
+    @cached_property
+    def molecules(self) -> np.ndarray:
+        """(m, 3 + s) int32: global ids of O, H, H of each rigid water and of the sites it carries along."""
+        if not self.waters:
+            return np.zeros((0, 3), np.int32)
+        return np.hstack([np.concatenate([atoms for atoms, _ in self.waters]), self.water_sites.atoms])
 
     def step(self) -> np.ndarray:
         """The struct ``Step`` of leapfrog.cu."""
@@ -125,12 +142,22 @@ class WaterTable:
     geometry: np.ndarray
 
 
-def water_table(waters: list[tuple[np.ndarray, np.ndarray]], grouped: np.ndarray, n_atoms: int) -> WaterTable:
-    """Put the waters of all kinds into one table; `grouped`: global ids of atoms with other constraints."""
+def oversized_group(groups: ConstrainedGroups) -> str | None:
+    """What is wrong with the largest group, if it is too large."""
+    largest = int(np.diff(groups.offset).max(initial=0))
+    if largest <= MAX_GROUP_ATOMS:
+        return None
+    return f"constraints tie {largest} atoms together, and a GPU takes groups of at most {MAX_GROUP_ATOMS}"
+
+
+def water_table(
+    waters: list[tuple[np.ndarray, np.ndarray]], together: np.ndarray, n_atoms: int
+) -> WaterTable:
+    """Put the waters of all kinds into one table; `together`: global ids of atoms that others move."""
     rows = [np.column_stack([atoms, np.full(len(atoms), kind)]) for kind, (atoms, _) in enumerate(waters)]
     atoms = np.concatenate(rows).astype(np.int32) if rows else np.zeros((0, 4), np.int32)
     role = np.full(n_atoms, -1, np.int32)
-    role[atoms[:, 1:3].ravel()] = role[grouped] = -2
+    role[atoms[:, 1:3].ravel()] = role[together] = -2
     role[atoms[:, 0]] = np.arange(len(atoms))
     geometry = np.array([geometry for _, geometry in waters]).reshape(-1, 7)
     return WaterTable(role, atoms, geometry)
@@ -172,8 +199,9 @@ class GpuUpdate:
     ) -> None:
         self.device, self.fixed, self._field = device, fixed, water_field
         self._sum_type = np.int64 if fixed else np.float64
-        groups = constants.groups
-        table = water_table(constants.waters, groups.atoms, len(constants.mass))
+        groups, sites = constants.groups, constants.water_sites
+        together = np.concatenate([groups.atoms, constants.sites.sites])
+        table = water_table(constants.waters, together, len(constants.mass))
         self.n_waters, self.n_free = len(table.atoms), int(np.count_nonzero(table.role == -1))
         self._role, self._water_atoms = device.to_device(table.role), device.to_device(table.atoms)
         self._geometry = device.to_device(table.geometry)
@@ -184,6 +212,9 @@ class GpuUpdate:
         self._branch = device.new_stream() if self.n_groups else None
         self._groups = self._upload_groups(groups)
         self._waters = device.empty((max(self.n_waters, 1), 4), np.int32)
+        self._n_sites, self._site_atoms = sites.atoms.shape[1], device.to_device(sites.atoms, np.int32)
+        self._site_weights = device.to_device(sites.weights, np.float64)
+        self._site_slots = device.empty(sites.atoms.shape, np.int32)
         self._free = device.empty(max(self.n_free, 1), np.int32)
         self._counts = device.zeros(2, np.int32)
         self._blocks = _BLOCKS_PER_MULTIPROCESSOR * device.n_multiprocessors
@@ -191,6 +222,9 @@ class GpuUpdate:
         start = np.zeros(1, CONTROL)
         start["error"], start["scale"] = NO_ERROR, 1.0
         self.control = device.to_device(start.view(np.int64))
+        self._sites = (
+            GpuSites(device, sites.others, self._step, self.control, fixed) if len(sites.others) else None
+        )
         padded = np.zeros((len(velocities), 4), np.float32)
         padded[:, :3] = velocities
         self.velocities = device.to_device(padded)
@@ -200,12 +234,8 @@ class GpuUpdate:
         self._bound: dict[tuple[Any, ...], Callable[[], None]] = {}
 
     def _upload_groups(self, groups: ConstrainedGroups) -> tuple[Any, ...]:
-        largest = int(np.diff(groups.offset).max(initial=0))
-        if largest > MAX_GROUP_ATOMS:
-            raise TopologyError(
-                f"constraints tie {largest} atoms together, and --device cuda takes groups of at most "
-                f"{MAX_GROUP_ATOMS}; constrain bonds to hydrogens only, or use --device cpu"
-            )
+        if problem := oversized_group(groups):
+            raise TopologyError(f"--device cuda: {problem}; use --device cpu")
         arrays = (groups.offset, groups.atoms, groups.pair_offset, groups.pairs)
         integers = [self.device.to_device(array, np.int32) for array in arrays]
         return (*integers, self.device.to_device(groups.lengths, np.float64))
@@ -248,7 +278,8 @@ class GpuUpdate:
         )  # fmt: skip
         self._list_groups = device.kernel(slots_program(), "list_groups").bind(
             blocks, _SLOT_THREADS, slots.gid, n, self._role, self._water_atoms, slots.slot_of_gid,
-            self._waters, self._free, self._counts, slots.counters,
+            self._waters, self._free, self._counts, slots.counters, self._site_atoms, np.int32(self._n_sites),
+            self._site_slots,
         )  # fmt: skip
 
     def set_step(self, step: int) -> None:
@@ -299,7 +330,7 @@ class GpuUpdate:
         self._bound[key]()
 
     def move(self, offset: int, coupled: bool, virial: Any = None) -> None:
-        """Kick, drift and constrain all atoms.
+        """Kick, drift and constrain all atoms; virtual sites give their forces away first and follow last.
 
         Parameters
         ----------
@@ -307,15 +338,20 @@ class GpuUpdate:
         coupled : bool
             Apply what the last `sum_kinetic` left.
         virial : (9,) float64 or int64, device, optional
-            OUTPUT, added to: of the constraint forces, kJ/mol or its fixed point.
+            OUTPUT, added to: of the constraint forces, kJ/mol or its fixed point, and what moving the forces of
+            virtual sites changes.
         """
         self._virial, device = virial, self.device
+        if self._sites is not None:
+            self._launch(self._bind_spread, virial is not None)
         if self.n_groups:
             device.fork(self._branch)
             self._launch(self._bind_groups, offset, coupled, virial is not None)
         self._launch(self._bind_move, offset, coupled, virial is not None)
         if self.n_groups:
             device.join(self._branch)
+        if self._sites is not None:
+            self._launch(self._bind_construct, offset)
 
     def tick(self, n: int) -> None:
         """Count the steps that were made since offset 0."""
@@ -351,7 +387,7 @@ class GpuUpdate:
         return kernel.bind(1, 1, totals, self.control, self._thermostat, *flags)
 
     def _bind_move(self, offset: int, coupled: bool, energies: bool) -> Callable[[], None]:
-        kernel = self.device.kernel(leapfrog_program(self.fixed, energies), "leapfrog")
+        kernel = self.device.kernel(leapfrog_program(self.fixed, energies, self._n_sites), "leapfrog")
         waters, free, counts = self.n_waters, self.n_free, None
         if self._slots.counters is not None:  # one rank of several: the numbers change at searches
             waters, free, counts = min(waters, self._capacity // 3), min(free, self._capacity), self._counts
@@ -360,8 +396,16 @@ class GpuUpdate:
             blocks, MOVE_THREADS, self._slots.x, self.velocities, self._forces, self._waters,
             np.int32(waters), self._geometry, self._free, np.int32(free), self._mass,
             self._slots.gid, self._step, self.control, np.int32(offset), np.int32(coupled), self._virial,
-            self._field, counts,
+            self._field, counts, self._site_slots, self._site_weights,
         )  # fmt: skip
+
+    def _bind_spread(self, energies: bool) -> Callable[[], None]:
+        assert self._sites is not None
+        return self._sites.bind_spread(self._slots, self._forces, self._virial if energies else None)
+
+    def _bind_construct(self, offset: int) -> Callable[[], None]:
+        assert self._sites is not None
+        return self._sites.bind_construct(self._slots, offset)
 
     def _bind_groups(self, offset: int, coupled: bool, energies: bool) -> Callable[[], None]:
         kernel = self.device.kernel(shake_program(self.fixed, energies), "leapfrog_shake")

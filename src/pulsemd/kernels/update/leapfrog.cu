@@ -7,29 +7,45 @@
 //
 // A water whose only excluded pairs are its own has all that exclusions.cu needs at hand: its forces are read for the
 // last time here, and become those of the next step's excluded pairs, which saves that kernel and a clearing.
+//
+// SITES: virtual sites of each water. Their forces go to O and the hydrogens first, and they are put in place last.
 
 #include "settle.cuh"
-#include "move.cuh"
-#include "exclusions.cuh"
+#include "water_sites.cuh"
 
-__device__ __forceinline__ void start_forces(int4 rows, int4 o, int4 b, int4 c, const ReactionField& field, Force* f) {
+constexpr int N = 3 + SITES;  // atoms of a water
+
+__device__ __forceinline__ void start_forces(const int* slot, const int4* at, const ReactionField& field, Force* f) {
     Sums none;
-    const StoredForce ob = exclusion_force(o, b, field, false, none), oc = exclusion_force(o, c, field, false, none),
-                      bc = exclusion_force(b, c, field, false, none);
-    StoredForce on_o = ob, on_b = -ob, on_c = -oc;
-    on_o += oc, on_b += bc, on_c += -bc;
-    store_force(f, rows.x, on_o);
-    store_force(f, rows.y, on_b);
-    store_force(f, rows.z, on_c);
+    StoredForce on[N] = {};
+#pragma unroll
+    for (int i = 0; i < N; i++)
+#pragma unroll
+        for (int j = i + 1; j < N; j++) {
+            const StoredForce force = exclusion_force(at[i], at[j], field, false, none);
+            on[i] += force, on[j] += -force;
+        }
+#pragma unroll
+    for (int i = 0; i < N; i++) store_force(f, slot[i], on[i]);
 }
 
-__device__ __forceinline__ void move_water(const State& s, int4 rows, const WaterGeometry& g,
-                                           const ReactionField* field, Force* f, Sums& sums) {
+// Slots of O, H, H and the sites; their positions, the new ones in the end.
+__device__ __forceinline__ void move_water(const State& s, const int* slot, const WaterGeometry& g,
+                                           const WaterSite* sites, const ReactionField* field, Force* f, Sums& sums) {
     const double dt = s.step->dt, kick_o = dt / g.mass_o, kick_h = dt / g.mass_h;
-    const int4 xo = s.x[rows.x], xb = s.x[rows.y], xc = s.x[rows.z];
-    const Vec b0 = difference(xb, xo, s.step->box), c0 = difference(xc, xo, s.step->box);
-    const Water free = {dt * kicked(s, rows.x, kick_o), b0 + dt * kicked(s, rows.y, kick_h),
-                        c0 + dt * kicked(s, rows.z, kick_h)};
+    int4 at[N];
+    StoredForce on[3];
+#pragma unroll
+    for (int i = 0; i < 3; i++) at[i] = s.x[slot[i]], on[i] = stored_force(f, slot[i]);
+    const Vec b0 = difference(at[1], at[0], s.step->box), c0 = difference(at[2], at[0], s.step->box);
+#pragma unroll
+    for (int i = 3; i < N; i++) {
+        at[i] = s.x[slot[i]];
+        spread_site(sites[i - 3], b0, c0, stored_force(f, slot[i]), on, at, at[i], s.step->box, sums);
+    }
+    const Water free = {dt * kicked(s, slot[0], kick_o, to_vector(on[0])),
+                        b0 + dt * kicked(s, slot[1], kick_h, to_vector(on[1])),
+                        c0 + dt * kicked(s, slot[2], kick_h, to_vector(on[2]))};
     const Water now = settle_positions(g, b0, c0, free);
     if (ENERGIES) {  // of the constraint forces: only the hydrogens count, relative to the old O
         const double k = g.mass_h / (dt * dt);
@@ -40,11 +56,16 @@ __device__ __forceinline__ void move_water(const State& s, int4 rows, const Wate
             for (int j = 0; j < 3; j++) sums.of[2 + 3 * i + j] += to_sum((rb[i] * fb[j] + rc[i] * fc[j]) * k);
     }
     const Vec db = now.h1 - b0, dc = now.h2 - c0;
-    const int4 o = move(s, rows.x, xo, now.o), b = move(s, rows.y, xb, db), c = move(s, rows.z, xc, dc);
-    store_velocity(s, rows.x, per_dt(*s.step, now.o));
-    store_velocity(s, rows.y, per_dt(*s.step, db));
-    store_velocity(s, rows.z, per_dt(*s.step, dc));
-    if (field) start_forces(rows, o, b, c, *field, f);
+    at[0] = move(s, slot[0], at[0], now.o), at[1] = move(s, slot[1], at[1], db), at[2] = move(s, slot[2], at[2], dc);
+    store_velocity(s, slot[0], per_dt(*s.step, now.o));
+    store_velocity(s, slot[1], per_dt(*s.step, db));
+    store_velocity(s, slot[2], per_dt(*s.step, dc));
+#pragma unroll
+    for (int i = 3; i < N; i++) {
+        const Vec r1 = difference(at[1], at[0], s.step->box), r2 = difference(at[2], at[0], s.step->box);
+        at[i] = place_site(s, slot[i], at[0], away(sites[i - 3], r1, r2));
+    }
+    if (field) start_forces(slot, at, *field, f);
 }
 
 __device__ __forceinline__ void move_free(const State& s, int row, double mass) {
@@ -66,19 +87,23 @@ __device__ __forceinline__ void move_free(const State& s, int row, double mass) 
 // virial : (9,) added to with ENERGIES: sum of r (x) f of the constraint forces
 // counts : null, or: what n_waters and n_free are in truth, which are then the most they can be
 // field : null, or: write the forces of the excluded pairs of each water at its new positions into f
+// site_slots : (n_waters, SITES) int32; sites : (kinds, SITES)
 extern "C" __global__ void __launch_bounds__(THREADS)
     leapfrog(int4* x, float4* v, Force* f, const int4* __restrict__ waters, int n_waters,
              const WaterGeometry* __restrict__ geometry, const int* __restrict__ free_rows, int n_free,
              const double* __restrict__ mass, const int* __restrict__ gid, const Step* __restrict__ step,
              Control* control, int offset, int coupled, Sum* virial, const ReactionField* __restrict__ field,
-             const int* __restrict__ counts) {
+             const int* __restrict__ counts, const int* __restrict__ site_slots, const WaterSite* __restrict__ sites) {
     const int t = blockIdx.x * THREADS + threadIdx.x;
     const State s = state_of(x, v, f, gid, step, control, offset, coupled);
     Sums sums;
     if (counts) n_waters = counts[0], n_free = counts[1];
     if (t < n_waters) {
         const int4 rows = waters[t];
-        move_water(s, rows, geometry[rows.w], field, f, sums);
+        int slot[N] = {rows.x, rows.y, rows.z};
+#pragma unroll
+        for (int i = 3; i < N; i++) slot[i] = site_slots[t * SITES + i - 3];
+        move_water(s, slot, geometry[rows.w], sites + rows.w * SITES, field, f, sums);
     } else if (t < n_waters + n_free) {
         const int row = free_rows[t - n_waters];
         move_free(s, row, mass[row]);

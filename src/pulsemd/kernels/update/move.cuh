@@ -41,9 +41,13 @@ __device__ __forceinline__ Vec per_dt(const Step& step, Vec d) {
 #endif
 }
 
-__device__ __forceinline__ Vec kicked(const State& s, int row, double kick) {
+__device__ __forceinline__ Vec kicked(const State& s, int row, double kick, Vec force) {
     const float4 v = s.v[row];
-    return s.scale * (Vec{v.x, v.y, v.z} - s.com) + kick * load_force(s.f, row);
+    return s.scale * (Vec{v.x, v.y, v.z} - s.com) + kick * force;
+}
+
+__device__ __forceinline__ Vec kicked(const State& s, int row, double kick) {
+    return kicked(s, row, kick, load_force(s.f, row));
 }
 
 __device__ __forceinline__ void store_velocity(const State& s, int row, Vec v) {

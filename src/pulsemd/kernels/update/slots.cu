@@ -27,12 +27,14 @@ __device__ __forceinline__ int next_place(bool wanted, int* count) {
 
 // List the waters and the free atoms by slots, nearly in the order of slots, so that neighbours in the list are near each
 // other in memory. The order of the list is not fixed and no result depends on it.
-// role : (n_atoms,) int32, number of the water whose O the atom is, -1: a free atom, -2: a hydrogen of a water
+// role : (n_atoms,) int32, number of the water whose O the atom is, -1: a free atom, -2: moved with others
 // water_atoms : (m, 4) int32, global ids of O, H, H and the kind; counts : (2,) int32, cleared before
+// site_atoms, site_slots : (m, n_sites) int32, the virtual sites of each water
 extern "C" __global__ void list_groups(const int* __restrict__ gid, int n, const int* __restrict__ role,
                                        const int4* __restrict__ water_atoms, const int* __restrict__ slot_of,
                                        int4* waters, int* free_slots, int* counts,
-                                       const long long* __restrict__ counters) {
+                                       const long long* __restrict__ counters,
+                                       const int* __restrict__ site_atoms, int n_sites, int* site_slots) {
     const int slot = blockIdx.x * blockDim.x + threadIdx.x;
     const int g = slot < end_of_owned(counters, n) ? gid[slot] : -1;
     const int kind = g >= 0 ? role[g] : -2;
@@ -40,6 +42,7 @@ extern "C" __global__ void list_groups(const int* __restrict__ gid, int n, const
     if (kind >= 0) {
         const int4 atoms = water_atoms[kind];
         waters[water] = make_int4(slot, slot_of[atoms.y], slot_of[atoms.z], atoms.w);
+        for (int k = 0; k < n_sites; k++) site_slots[water * n_sites + k] = slot_of[site_atoms[kind * n_sites + k]];
     }
     const int free = next_place(kind == -1, counts + 1);
     if (kind == -1) free_slots[free] = slot;

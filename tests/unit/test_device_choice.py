@@ -1,0 +1,60 @@
+"""Which device a run takes: what was asked for, and what a GPU cannot compute."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from pulsemd.base.errors import ConfigError, TransportError
+from pulsemd.engine import device
+from pulsemd.engine.options import RunOptions
+from pulsemd.kernels.update.cuda_programs import MAX_GROUP_ATOMS
+from pulsemd.kernels.update.gpu import oversized_group
+
+IN_PYTHON = SimpleNamespace(pair_potential=object())
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    monkeypatch.setattr(device, "has_driver", lambda: True)
+    monkeypatch.setattr(device, "find_device_problem", lambda: None)
+
+
+def test_auto_takes_a_gpu_that_is_there(gpu):
+    options = device.choose_device(RunOptions(device="auto"))
+    assert options.device == "cuda"
+    assert "a GPU is there" in options.device_reason
+
+
+def test_auto_takes_the_cpu_where_the_gpu_cannot_compute_the_system_and_says_why(gpu):
+    options = device.fit_device(device.choose_device(RunOptions(device="auto")), IN_PYTHON)
+    assert options.device == "cpu"
+    assert "in Python runs on CPUs only" in options.device_reason
+
+
+def test_a_gpu_that_was_asked_for_and_cannot_compute_the_system_is_refused_with_the_remedy(gpu):
+    options = device.choose_device(RunOptions(device="cuda"))
+    with pytest.raises(ConfigError, match=r"--device cuda: a pair potential in Python .*; use --device cpu"):
+        device.fit_device(options, IN_PYTHON)
+
+
+def test_unwrapped_positions_take_the_cpu_unless_a_gpu_was_asked_for(gpu):
+    options = device.choose_device(RunOptions(device="auto", count_images=True))
+    assert (options.device, "unwrapped" in options.device_reason) == ("cpu", True)
+    with pytest.raises(TransportError, match=r"--positions unwrapped .*; use --device cpu"):
+        device.choose_device(RunOptions(device="cuda", count_images=True))
+
+
+def test_cpus_compute_every_system():
+    options = RunOptions(device="cpu")
+    assert device.fit_device(device.choose_device(options), IN_PYTHON) == options
+
+
+def test_constraints_that_tie_too_many_atoms_together_are_named():
+    sizes = [2, MAX_GROUP_ATOMS]
+    assert oversized_group(SimpleNamespace(offset=np.cumsum([0, *sizes]))) is None
+    problem = oversized_group(SimpleNamespace(offset=np.cumsum([0, *sizes, MAX_GROUP_ATOMS + 1])))
+    assert problem is not None
+    assert f"tie {MAX_GROUP_ATOMS + 1} atoms together" in problem
