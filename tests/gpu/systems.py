@@ -91,6 +91,55 @@ SOL 2
 butane, methane and water
 [ molecules ]
 """
+SITES_TOP = (
+    MIXED_TOP.replace(
+        "[ moleculetype ]\nBUT",
+        "OE 15.9994 0 A 0.316435 0.680946\nMW 0 0 V 0 0\n[ moleculetype ]\nBUT",
+    )
+    .replace(
+        "4 C4 1 BUT C4 1  0.1 15.035",
+        "4 C4 1 BUT C4 1  0.1 15.035\n5 MW 1 BUT M1 1 0.2 0\n6 MW 1 BUT M2 1 -0.2 0",
+    )
+    .replace(
+        "1 2 3 4 3 9.28 12.16 -13.12 -3.06 26.24 -31.5",
+        """1 2 3 4 3 9.28 12.16 -13.12 -3.06 26.24 -31.5
+[ virtual_sites2 ]
+6 5 4 1 0.3
+[ virtual_sites3 ]
+5 2 3 1 4 0.3 0.2 1.5
+[ exclusions ]
+5 1 2 3 4 6
+6 1 2 3 4 5""",
+    )
+    .replace("5 HM 1 MET H4 1 0.06 1.008", "5 HM 1 MET H4 1 0.26 1.008\n6 MW 1 MET M 1 -0.2 0")
+    .replace(
+        "4 1 5 1 107.8 276",
+        "4 1 5 1 107.8 276\n[ virtual_sites3 ]\n6 1 2 3 3 120 0.05\n[ exclusions ]\n6 1 2 3 4 5",
+    )
+    .partition("[ moleculetype ]\nSOL")[0]
+    + """[ moleculetype ]
+SOL 2
+[ atoms ]
+1 OE 1 SOL OW  1 0 15.9994
+2 HW 1 SOL HW1 1 0.52422 1.008
+3 HW 1 SOL HW2 1 0.52422 1.008
+4 MW 1 SOL MW 1 -1.04844 0
+[ settles ]
+1 1 0.09572 0.15139
+[ virtual_sites3 ]
+4 1 2 3 1 0.106676721 0.106676721
+[ exclusions ]
+1 2 3 4
+2 1 3 4
+3 1 2 4
+4 1 2 3
+[ system ]
+butane and methane with sites, and TIP4P-Ew water
+[ molecules ]
+"""
+)
+"""The same with virtual sites: of free atoms, one on another, of a group with constraints, of every water."""
+
 MIXED_MDP = """
 integrator = md
 dt = 0.001
@@ -120,14 +169,20 @@ SHAPES = {
 }
 
 
-def mixed_system(folder, per_edge=5, spacing=0.62, **settings):
-    """Butane with all kinds of bonded terms, methane with constraints, and rigid water, on a lattice of sites."""
+SITES_OF = {"BUT": 2, "MET": 1, "SOL": 1}
+
+
+def mixed_system(folder, per_edge=5, spacing=0.62, top=MIXED_TOP, **settings):
+    """Butane with all kinds of bonded terms, methane with constraints, and rigid water, on a lattice of places."""
+    shapes = dict(SHAPES)
+    if top is SITES_TOP:
+        shapes = {kind: [*shape, *[shape[0]] * SITES_OF[kind]] for kind, shape in SHAPES.items()}
     sites = np.stack(np.meshgrid(*[np.arange(per_edge)] * 3, indexing="ij"), -1).reshape(-1, 3) * spacing
     kinds = np.array(list(SHAPES))[np.arange(len(sites)) % 3]
     order = np.argsort([list(SHAPES).index(kind) for kind in kinds], kind="stable")
     lines, counts = [], {kind: int((kinds == kind).sum()) for kind in SHAPES}
     for number, site in enumerate(order, 1):
-        for k, place in enumerate(np.array(SHAPES[kinds[site]]) + sites[site] + 0.05):
+        for k, place in enumerate(np.array(shapes[kinds[site]]) + sites[site] + 0.05):
             x, y, z = place
             lines.append(
                 f"{number:5d}{kinds[site]:<5}{'A' + str(k):>5}{len(lines) + 1:5d}{x:8.3f}{y:8.3f}{z:8.3f}"
@@ -136,6 +191,6 @@ def mixed_system(folder, per_edge=5, spacing=0.62, **settings):
     text = "\n".join(["mixed", str(len(lines)), *lines, f"{edge:10.5f}{edge:10.5f}{edge:10.5f}", ""])
     files = [folder / name for name in ("conf.gro", "topol.top", "run.mdp")]
     molecules = "".join(f"{kind} {count}\n" for kind, count in counts.items())
-    for path, content in zip(files, (text, MIXED_TOP + molecules, MIXED_MDP), strict=True):
+    for path, content in zip(files, (text, top + molecules, MIXED_MDP), strict=True):
         path.write_text(content)
     return load(*files, **settings)

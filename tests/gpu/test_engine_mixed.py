@@ -8,18 +8,23 @@ import pytest
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.simulation import Simulation
 from pulsemd.halo import open_transport
-from systems import mixed_system
+from pulsemd.kernels.constraints import gpu_sites
+from pulsemd.kernels.update import cuda_programs
+from pulsemd.kernels.update import gpu as gpu_update
+from systems import MIXED_TOP, SITES_TOP, mixed_system
 
 pytestmark = pytest.mark.gpu
+BOTH = pytest.mark.parametrize("top", [MIXED_TOP, SITES_TOP], ids=["atoms", "sites"])
 
 
 def simulate(system, precision, device):
     return Simulation(open_transport("loopback"), system, RunOptions(precision=precision, device=device))
 
 
+@BOTH
 @pytest.mark.parametrize("precision", ["fast", "reproducible"])
-def test_energies_of_a_mixture_on_device_equal_cpu(device, tmp_path, precision):
-    system = mixed_system(tmp_path)
+def test_energies_of_a_mixture_on_device_equal_cpu(device, tmp_path, precision, top):
+    system = mixed_system(tmp_path, top=top)
     reference = simulate(system, "reproducible", "cpu")
     reference.run(200)  # away from the ideal geometry of the start
     frame = reference.gather()
@@ -42,8 +47,9 @@ def test_energies_of_a_mixture_on_device_equal_cpu(device, tmp_path, precision):
     assert mine["pressure"] == pytest.approx(expected["pressure"], rel=1e-4, abs=0.1)
 
 
-def test_a_mixture_on_device_follows_the_cpu_for_a_while(device, tmp_path):
-    system = mixed_system(tmp_path, nsttcouple=5, nstcomm=10)
+@BOTH
+def test_a_mixture_on_device_follows_the_cpu_for_a_while(device, tmp_path, top):
+    system = mixed_system(tmp_path, top=top, nsttcouple=5, nstcomm=10)
     ends = []
     for where in ("cpu", "cuda"):
         simulation = simulate(system, "reproducible", where)
@@ -54,8 +60,9 @@ def test_a_mixture_on_device_follows_the_cpu_for_a_while(device, tmp_path):
     np.testing.assert_allclose(ends[0].v, ends[1].v, atol=2e-3)
 
 
-def test_constraints_of_a_mixture_hold_on_device(device, tmp_path):
-    system = mixed_system(tmp_path)
+@BOTH
+def test_constraints_of_a_mixture_hold_on_device(device, tmp_path, top):
+    system = mixed_system(tmp_path, top=top)
     simulation = simulate(system, "fast", "cuda")
     simulation.run(300)
     x = simulation.gather().x
@@ -64,10 +71,18 @@ def test_constraints_of_a_mixture_hold_on_device(device, tmp_path):
     np.testing.assert_allclose(np.linalg.norm(r, axis=1), terms.parameters[terms.index, 0], atol=5e-8)
 
 
-def test_reproducible_runs_of_a_mixture_give_one_hash(device, tmp_path):
-    system = mixed_system(tmp_path)
+@BOTH
+def test_reproducible_runs_of_a_mixture_give_one_hash_for_any_launch_shape(
+    device, tmp_path, monkeypatch, top
+):
+    system = mixed_system(tmp_path, top=top)
     hashes = set()
-    for _ in range(3):
+    for threads in (64, 64, 128):
+        for module in (cuda_programs, gpu_update):
+            monkeypatch.setattr(module, "MOVE_THREADS", threads)
+        monkeypatch.setattr(cuda_programs, "GROUP_THREADS", threads)
+        for module in (gpu_update, gpu_sites):
+            monkeypatch.setattr(module, "GROUP_THREADS", threads)
         simulation = simulate(system, "reproducible", "cuda")
         simulation.run(200)
         hashes.add(simulation.trajectory_hash())

@@ -10,6 +10,8 @@ import pytest
 from pulsemd.base.errors import ConfigError, TransportError
 from pulsemd.engine import device
 from pulsemd.engine.options import RunOptions
+from pulsemd.kernels.bonded import gpu as gpu_bonded
+from pulsemd.kernels.bonded.gpu import kinds_without_kernel
 from pulsemd.kernels.update.cuda_programs import MAX_GROUP_ATOMS
 from pulsemd.kernels.update.gpu import oversized_group
 
@@ -50,6 +52,14 @@ def test_unwrapped_positions_take_the_cpu_unless_a_gpu_was_asked_for(gpu):
 def test_cpus_compute_every_system():
     options = RunOptions(device="cpu")
     assert device.fit_device(device.choose_device(options), IN_PYTHON) == options
+
+
+def test_terms_that_only_cpus_compute_are_named(monkeypatch):
+    terms = {"bond": [0], "connection": [0], "angle": []}
+    assert kinds_without_kernel(terms) == []
+    for kind in terms:
+        monkeypatch.delitem(gpu_bonded._CODES, kind, raising=False)
+    assert kinds_without_kernel(terms) == ["bond"]
 
 
 def test_constraints_that_tie_too_many_atoms_together_are_named():

@@ -12,6 +12,7 @@ from pulsemd.engine.options import RunOptions
 from pulsemd.engine.rank import Rank
 from pulsemd.engine.system import System
 from pulsemd.halo import Transport
+from pulsemd.kernels.bonded.gpu import kinds_without_kernel
 from pulsemd.kernels.update.gpu import oversized_group
 
 if TYPE_CHECKING:
@@ -81,6 +82,8 @@ def _system_problem(system: System) -> str | None:
     """What of this system a GPU cannot compute; None if everything."""
     if system.pair_potential is not None:
         return "a pair potential in Python runs on CPUs only"
+    if kinds := kinds_without_kernel(system.topology.terms):
+        return f"terms of these kinds run on CPUs only: {', '.join(kinds)}"
     return oversized_group(ConstrainedGroups(system.topology))
 
 

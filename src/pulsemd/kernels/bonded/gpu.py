@@ -46,6 +46,12 @@ _CODES = {
 }
 """Number of each kind in the enumeration of terms.cu."""
 
+
+def kinds_without_kernel(terms: Mapping[str, Terms]) -> list[str]:
+    """Kinds of terms that have forces and that only CPUs compute."""
+    return [kind for kind in terms if kind in KERNELS and kind not in _CODES and len(terms[kind])]
+
+
 _KIND = np.dtype(
     [
         ("kind", "<i4"),
