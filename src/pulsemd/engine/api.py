@@ -25,6 +25,7 @@ from pulsemd.engine.worker import Wanted
 from pulsemd.forcefield.settings import RunSettings
 from pulsemd.io.gromacs.mdp import override_settings, read_settings
 from pulsemd.io.gromacs.system import read_system
+from pulsemd.io.openmm import read_openmm
 from pulsemd.kernels.nonbonded.potential import PairPotential
 from pulsemd.topology.records import Topology
 
@@ -158,6 +159,90 @@ class Simulation:
                 pair_potential if isinstance(pair_potential, PairPotential) else PairPotential(pair_potential)
             )
             system = replace(system, pair_potential=potential)
+        return cls._start(
+            system, ranks, precision, transport, grid, plan, device, timeout, "nstlist" not in settings
+        )
+
+    @classmethod
+    def from_openmm(
+        cls,
+        system: Any,
+        positions: Any,
+        integrator: Any = None,
+        *,
+        topology: Any = None,
+        velocities: Any = None,
+        box: Any = None,
+        ranks: int = 1,
+        precision: Precision = "fast",
+        transport: str | None = None,
+        grid: tuple[int, int, int] | None = None,
+        plan: PlanKind = "auto",
+        device: Device = "auto",
+        timeout: float | None = None,
+        **settings: Any,
+    ) -> Simulation:
+        """A simulation of a System of OpenMM.
+
+        Parameters
+        ----------
+        system : openmm.System, or path of its XML
+        positions : (n, 3) array or Quantity, openmm.State, or path of a State's XML
+            Numbers without unit are nm. A State also has velocities and the box.
+        integrator : openmm.Integrator or path of its XML, optional
+            Its step, and its temperature if ``tcoupl='v-rescale'`` replaces its thermostat.
+        topology : openmm.app.Topology, optional
+            Names of atoms and residues.
+        velocities : (n, 3) array or Quantity, nm/ps, optional
+        box : (3, 3) array or Quantity, nm, optional
+            Default: that of the State, else of the System.
+        ranks, precision, transport, grid, plan, device, timeout
+            As the flags of ``pulsemd run``.
+        **settings
+            .mdp options by name, with ``_`` for ``-``; they win over what the System and the integrator say.
+
+        Raises
+        ------
+        InputError
+            For everything that is not supported: which force, what, why, and the remedy.
+        DomainError, TransportError
+            If the request does not fit the system or this machine.
+        """
+        found = read_openmm(
+            system, positions, integrator, velocities=velocities, box=box, names=topology, options=settings
+        )
+        chosen = override_settings(RunSettings(), {**found.options, **settings}).with_drawn_seeds()
+        start = found.configuration
+        prepared = prepare_system(
+            found.topology,
+            found.table,
+            replace(chosen, nsteps=-1),
+            start.positions,
+            start.velocities,
+            start.box,
+            start.reference,
+        )
+        prepared = replace(prepared, pair_potential=found.pair_potential, excluded_field=False)
+        return cls._start(
+            prepared, ranks, precision, transport, grid, plan, device, timeout, "nstlist" not in settings
+        )
+
+    @classmethod
+    def _start(
+        cls,
+        system: System,
+        ranks: int,
+        precision: Precision,
+        transport: str | None,
+        grid: tuple[int, int, int] | None,
+        plan: PlanKind,
+        device: Device,
+        timeout: float | None,
+        raise_nstlist: bool,
+    ) -> Simulation:
+        """Start the ranks of a system; raises ConfigError for no ranks at all."""
+        if ranks < 1:
+            raise ConfigError(f"ranks = {ranks}: at least one rank is needed")
         options = RunOptions(
             ranks,
             grid,
@@ -166,10 +251,8 @@ class Simulation:
             precision,
             timeout,
             device=device,
-            raise_nstlist="nstlist" not in settings,
+            raise_nstlist=raise_nstlist,
         )
-        if ranks < 1:
-            raise ConfigError(f"ranks = {ranks}: at least one rank is needed")
         return cls(system, choose_device(options))
 
     # ---- running ------------------------------------------------------------------------------------------------

@@ -68,8 +68,9 @@ class DevicePart:
             *exclusions,
             region=region,
         )
+        self.excluded_constants = system.excluded_constants(self.pairs.constants)
         self.exclusions = GpuExclusions(
-            device, *exclusions, constants.molecules, system.box, self.pairs.constants, fixed
+            device, *exclusions, constants.molecules, system.box, self.excluded_constants, fixed
         )
         no_velocities = np.zeros((1, 3), np.float32)
         self.update = GpuUpdate(device, constants, no_velocities, fixed, self.exclusions.water_field)

@@ -122,8 +122,9 @@ class GpuRank:
             *exclusions,
         )
         constants, update = self._pairs.constants, self._update_constants()
+        self._excluded_constants = system.excluded_constants(constants)
         self._exclusions = GpuExclusions(
-            self.device, *exclusions, update.molecules, system.box, constants, fixed
+            self.device, *exclusions, update.molecules, system.box, self._excluded_constants, fixed
         )
         self._update = GpuUpdate(self.device, update, system.v, fixed, self._exclusions.water_field)
         self._bonded = GpuBonded(
@@ -385,7 +386,7 @@ class GpuRank:
     def _set_energies(self, copies: list[Array]) -> None:
         """Energies and virials, kJ/mol, from a copy of the sums and of the control record."""
         control, sums = self._update.as_record(copies[2]), copies[3]
-        self_energy(self.system.topology.charge, self._pairs.constants, sums[:N_PAIR_SUMS])
+        self_energy(self.system.topology.charge, self._excluded_constants, sums[:N_PAIR_SUMS])
         self.sums = sums.astype(np.float64) / (ENERGY_SCALE if self.reproducible else 1.0)
         self.kinetic = 0.5 * float(control["before"] + control["after"])
         self.thermostat_work = float(control["work"])

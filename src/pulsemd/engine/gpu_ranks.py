@@ -499,7 +499,7 @@ class GpuRanks:
         """Energies and virials, kJ/mol, from a copy of the sums and of a control record."""
         part = self._parts[0]
         control, sums = part.update.as_record(copies[2]), copies[-1]
-        self_energy(self.system.topology.charge, part.pairs.constants, sums[:N_PAIR_SUMS])
+        self_energy(self.system.topology.charge, part.excluded_constants, sums[:N_PAIR_SUMS])
         self.sums = sums.astype(np.float64) / (ENERGY_SCALE if self.reproducible else 1.0)
         self.kinetic = 0.5 * float(control["before"] + control["after"])
         self.thermostat_work = float(control["work"])

@@ -97,6 +97,7 @@ class Rank:
         self._pair_forces = PairForces(
             system.table, settings, options.precision, system.pair_potential, self._single_point
         )
+        self._excluded_constants = system.excluded_constants(self._pair_forces.constants)
         self._bonded = BondedForces(
             topology.terms,
             topology.charge,
@@ -309,13 +310,13 @@ class Rank:
             self.excluded,
             self._charge,
             self.system.box,
-            self._pair_forces.constants,
+            self._excluded_constants,
             self.f[:n],
             self._pair_sums(),
         )
         if self.flags.energies:
             self_energy(
-                self._charge[: self.domain.n_owned], self._pair_forces.constants, self._sums[:N_PAIR_SUMS]
+                self._charge[: self.domain.n_owned], self._excluded_constants, self._sums[:N_PAIR_SUMS]
             )
 
     def _pair_sums(self) -> Sums | None:

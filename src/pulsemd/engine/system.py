@@ -23,6 +23,7 @@ from pulsemd.engine.movers import Movers
 from pulsemd.forcefield.nonbonded import LennardJonesTable
 from pulsemd.forcefield.settings import RunSettings
 from pulsemd.kernels.nonbonded.potential import PairPotential
+from pulsemd.kernels.nonbonded.settings import PairConstants
 from pulsemd.topology.records import Topology
 
 
@@ -68,6 +69,8 @@ class System:
         Box crossings before `x`; None: they make molecules whole.
     pair_potential : PairPotential or None
         In place of Lennard-Jones.
+    excluded_field : bool
+        Whether the reaction field acts between excluded pairs and on each charge itself: as in GROMACS, not in OpenMM.
     """
 
     topology: Topology
@@ -83,11 +86,16 @@ class System:
     continuation: Continuation | None = None
     image: NDArray[np.int32] | None = None
     pair_potential: PairPotential | None = None
+    excluded_field: bool = True
 
     @property
     def volume(self) -> float:
         """Volume of the cell, nm^3."""
         return abs(float(np.linalg.det(self.box)))
+
+    def excluded_constants(self, constants: PairConstants) -> PairConstants:
+        """Constants for the corrections of excluded pairs and self terms, of those for pairs."""
+        return constants if self.excluded_field else replace(constants, k_rf=0.0, c_rf=0.0)
 
     def user_lattice(self, x: NDArray[np.int32]) -> NDArray[np.int32]:
         """Lattice positions of the files' frame; exact, modulo 2^32."""

@@ -30,7 +30,7 @@ class PairPotential:
     ----------
     function : ``f(r2, ...) -> (energy, force_over_r)``
         r2 in nm^2, energy in kJ/mol, force_over_r = -(dV/dr)/r in kJ/mol/nm^2; ordinary arithmetic,
-        `where` for conditions, `sqrt`, `rsqrt`, `exp`. It is traced into vector code.
+        `where` for conditions, `sqrt`, `rsqrt`, `exp`. It is traced into vector code. A `UserFormula` is its text.
     parameters : mapping of name to value, optional
         Of the function's arguments after r2: a number; a mapping of pairs of atom types to numbers; or a
         (T, T) array in the order of the atom types. For arguments ``a_i`` and ``a_j``, ``a`` is a mapping of
@@ -51,7 +51,7 @@ class PairPotential:
     """
 
     def __init__(self, function: Any, parameters: Mapping[str, Any] | None = None) -> None:
-        self.formula: UserFormula = capture(function)
+        self.formula: UserFormula = function if isinstance(function, UserFormula) else capture(function)
         self.parameters = dict(parameters or {})
         known = set(self.formula.arguments)
         known |= {name[:-2] for name in known if name.endswith(("_i", "_j"))}

@@ -1,0 +1,86 @@
+"""Integrators, thermostats and the rest of what says how to run, as options of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pulsemd.io.openmm.document import Document, Force, number
+from pulsemd.io.openmm.draft import SystemDraft
+
+_THERMOSTATS: Mapping[str, str] = {
+    "LangevinIntegrator": "friction",
+    "LangevinMiddleIntegrator": "friction",
+    "NoseHooverIntegrator": "collisionFrequency",
+}
+"""Integrators with a thermostat, and the attribute with its rate [1/ps]."""
+
+_REMEDY = (
+    "a thermostat with the same ensemble is v-rescale: add tcoupl='v-rescale', which then takes its temperature "
+    "from here"
+)
+
+
+def remember_run_force(draft: SystemDraft, force: Force) -> None:
+    """Keep a force that only says how to run."""
+    if force.type in draft.run:
+        raise force.error(f"{draft.run[force.type].name} is there already", "keep one")
+    draft.run[force.type] = force
+
+
+def run_options(draft: SystemDraft, integrator: Document | None, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a run by .mdp name, of an integrator and of forces.
+
+    Parameters
+    ----------
+    draft : SystemDraft
+    integrator : Document or None
+        Without one, the integrator is leap-frog with the step given.
+    given : mapping
+        Options of the caller, which say whether thermostats of another kind may be replaced.
+
+    Raises
+    ------
+    InputError, TopologyError
+        If something has no equivalent, naming it and the remedy.
+    """
+    options = _centre_of_mass(draft.run.get("CMMotionRemover"))
+    replaced = str(given.get("tcoupl", "no")).lower().replace("_", "-") == "v-rescale"
+    if integrator is not None:
+        options |= _integrator_options(integrator, replaced)
+    thermostat = draft.run.get("AndersenThermostat")
+    if thermostat is not None:
+        if not replaced:
+            raise thermostat.error("collisions with a heat bath are not supported", _REMEDY)
+        options |= _coupling(thermostat.number("temperature"), thermostat.number("frequency"))
+    return options
+
+
+def _centre_of_mass(remover: Force | None) -> dict[str, Any]:
+    if remover is None:
+        return {"comm_mode": "none"}
+    return {"comm_mode": "linear", "nstcomm": int(remover.number("frequency"))}
+
+
+def _integrator_options(integrator: Document, replaced: bool) -> dict[str, Any]:
+    options: dict[str, Any] = {"dt": number(integrator.element, "stepSize")}
+    if integrator.kind == "VerletIntegrator":
+        return options
+    if integrator.kind not in _THERMOSTATS:
+        integrator.refuse(
+            f"the integrator {integrator.kind} is not supported; use VerletIntegrator, for a thermostat with "
+            "tcoupl='v-rescale', ref_t and tau_t"
+        )
+    if integrator.element.get("hasSubsystemThermostats", "0") != "0":
+        integrator.refuse("thermostats of parts of the system are not supported; use one for all particles")
+    if not replaced:
+        integrator.refuse(
+            f"the integrator {integrator.kind} has a thermostat that is not supported; {_REMEDY}"
+        )
+    rate = number(integrator.element, _THERMOSTATS[integrator.kind])
+    return options | _coupling(number(integrator.element, "temperature"), rate)
+
+
+def _coupling(temperature: float, rate: float) -> dict[str, Any]:
+    """v-rescale with the temperature of another thermostat, whose kinetic energy decays at twice its rate."""
+    return {"tc_grps": "System", "ref_t": temperature, "tau_t": 0.5 / rate if rate > 0 else 1.0}

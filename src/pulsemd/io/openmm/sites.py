@@ -1,0 +1,83 @@
+"""Virtual sites of OpenMM."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pulsemd.base.errors import TopologyError
+from pulsemd.io.openmm.document import Element, number
+from pulsemd.topology.virtual_sites import Site, SiteKind
+
+
+def read_site(particle: int, element: Element, file: str | None) -> Site:
+    """One virtual site.
+
+    Parameters
+    ----------
+    particle : int
+    element : Element
+        Child of the particle.
+
+    Raises
+    ------
+    TopologyError
+        For a class, or weights, that have no equivalent.
+    """
+
+    def values(*names: str) -> tuple[float, ...]:
+        return tuple(number(element, name) for name in names)
+
+    def parents(*names: str) -> tuple[int, ...]:
+        return tuple(int(element.get(name, "-1")) for name in names)
+
+    if element.tag == "TwoParticleAverageSite":
+        return Site(particle, SiteKind.LINEAR, parents("p1", "p2"), values("w1", "w2"))
+    if element.tag == "ThreeParticleAverageSite":
+        return Site(particle, SiteKind.LINEAR, parents("p1", "p2", "p3"), values("w1", "w2", "w3"))
+    if element.tag == "OutOfPlaneSite":
+        return Site(particle, SiteKind.OUT_OF_PLANE, parents("p1", "p2", "p3"), values("wc", "w12", "w13"))
+    site = _local_coordinates(particle, element) if element.tag == "LocalCoordinatesSite" else None
+    if site is None:
+        raise TopologyError(
+            f"virtual site of particle {particle}: {element.tag} with these weights is not supported; its origin must "
+            "be one of its particles, and it must lie on a line or in the plane of three of them",
+            file,
+        )
+    return site
+
+
+def _local_coordinates(particle: int, element: Element) -> Site | None:
+    """A site in a frame of axes x along sum_k wx_k x_k and y towards sum_k wy_k x_k, at its origin, or None.
+
+    On the x axis it has a fixed distance from the origin. In the xy plane, with x along the line to one other particle,
+    it has fixed distances along that and across.
+    """
+    n = sum(f"wo{k}" in element.attrib for k in range(1, 10))
+    parents = [int(element.get(f"p{k + 1}", "-1")) for k in range(n)]
+    origin, along, towards = (
+        np.array([number(element, f"{name}{k + 1}") for k in range(n)]) for name in ("wo", "wx", "wy")
+    )
+    x, y, z = (number(element, f"pos{k}") for k in (1, 2, 3))
+    if np.count_nonzero(origin) != 1 or z != 0:
+        return None
+    at = int(np.flatnonzero(origin)[0])
+    others = [k for k in range(n) if k != at]
+    if y == 0:
+        return Site(
+            particle,
+            SiteKind.FIXED_DISTANCE,
+            (parents[at], *(parents[k] for k in others)),
+            (x, *(float(along[k]) for k in others)),
+        )
+    used = [k for k in others if along[k] != 0]
+    if n != 3 or len(used) != 1:
+        return None
+    first, second = used[0], next(k for k in others if k != used[0])
+    if towards[second] == 0:
+        return None
+    return Site(
+        particle,
+        SiteKind.FIXED_ANGLE,
+        (parents[at], parents[first], parents[second]),
+        (float(x * np.sign(along[first])), float(y * np.sign(towards[second])), 0.0),
+    )
