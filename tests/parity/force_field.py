@@ -227,6 +227,21 @@ def sites_of(*names: str) -> str:
 CASES: dict[str, Case] = {name: Case(text) for name, text in TERMS.items()}
 CASES["all_terms"] = Case("\n".join(text for name, text in TERMS.items() if name != "constraints_2"))
 
+LONG = {"rcoulomb": "1.4", "rvdw": "1.4", "rlist": "1.4", "rvdw-switch": "0.4"}
+ENDINGS = {
+    "force_switch": {"vdw-modifier": "force-switch"},
+    "potential_switch": {"vdw-modifier": "potential-switch"},
+    "vdwtype_shift": {"vdwtype": "shift", "rvdw-switch": "0.0"},
+    "vdwtype_switch": {"vdwtype": "switch", "coulombtype": "reaction-field-zero", "epsilon-rf": "0"},
+    "coulomb_shift": {
+        "coulombtype": "cut-off",
+        "coulomb-modifier": "potential-shift",
+        "vdw-modifier": "potential-shift",
+    },
+}
+"""How pair potentials end at the cut-off, by name: options besides `LONG`."""
+
+CASES |= {name: Case(options=LONG | options) for name, options in ENDINGS.items()}
 CASES |= {name: Case(conf="sites.gro", sites=sites_of(name)) for name in SITES}
 SHORT = {"rcoulomb": "0.6", "rvdw": "0.6", "rlist": "0.6"}
 CASES["all_sites"] = Case(conf="sites.gro", sites=sites_of(*list(SITES)[:4]), options=SHORT)

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import numpy as np
 
 from pulsemd.forcefield.nonbonded import LennardJonesTable, build_table
-from pulsemd.kernels.nonbonded.formula import lennard_jones
 from pulsemd.kernels.nonbonded.launch import PairForces
 from pulsemd.kernels.nonbonded.potential import PairPotential
 from pulsemd.kernels.nonbonded.settings import pair_constants
@@ -34,6 +33,7 @@ def settings(**options) -> SimpleNamespace:
         "ewald_rtol": 1e-5,
         "vdwtype": "cut-off",
         "vdw_modifier": "potential-shift",
+        "rvdw_switch": 0.5,
         "rvdw": 0.8,
     }
     return SimpleNamespace(**{**known, **options})
@@ -144,7 +144,7 @@ def brute_force(
     acting = (r2 < constants.cutoff**2) & ~system.excluded & ~np.eye(system.n, dtype=bool)
     safe = np.where(acting, r2, 1.0)
     i, j = system.type_index[:, None], system.type_index[None]
-    lj, f_lj = lennard_jones(safe, table.c6[i, j], table.c12[i, j], constants.shift6, constants.shift12)
+    lj, f_lj = constants.lennard_jones(np.sqrt(safe), table.c6[i, j], table.c12[i, j])
     if potential is not None:
         lj, f_lj = van_der_waals(potential, table, safe, i, j, options)
     qq = constants.coulomb_factor * system.charge[:, None] * system.charge[None]

@@ -45,6 +45,8 @@ def test_pair_forces_of_each_combination_rule_match_float64(combination, precisi
         {"epsilon_rf": 78.3, "epsilon_r": 2.0, "vdw_modifier": "none"},
         {"coulombtype": "pme"},
         {"coulombtype": "pme", "coulomb_modifier": "none", "ewald_rtol": 1e-6},
+        {"vdw_modifier": "force-switch"},
+        {"vdw_modifier": "potential-switch"},
     ],
 )
 def test_pair_forces_of_each_option_match_float64(options, precision):

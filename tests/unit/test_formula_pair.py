@@ -9,6 +9,7 @@ import pytest
 from pulsemd.base.errors import InputError
 from pulsemd.kernels.nonbonded.ewald import correction, ewald_coefficient, ewald_polynomial
 from pulsemd.kernels.nonbonded.formula import (
+    LENNARD_JONES,
     combine_geometric,
     combine_lorentz_berthelot,
     coulomb,
@@ -17,6 +18,7 @@ from pulsemd.kernels.nonbonded.formula import (
     reaction_field,
 )
 from pulsemd.kernels.nonbonded.settings import pair_constants, reaction_field_constants
+from pulsemd.kernels.nonbonded.spec import MINIMUM_DISTANCE2
 
 DISTANCES = np.linspace(0.25, 1.2, 40)
 ARGON = 0.997, 0.3405  # epsilon [kJ/mol], sigma [nm]; Rahman, Phys. Rev. 136, A405 (1964): 120 K, 3.405 A
@@ -26,7 +28,18 @@ def c6_c12(epsilon, sigma):
     return 4.0 * epsilon * sigma**6, 4.0 * epsilon * sigma**12
 
 
+def switched(modifier, r2, switch=0.6, cutoff=1.0):
+    constants = pair_constants(
+        settings(vdw_modifier=modifier, rvdw_switch=switch, rcoulomb=cutoff, rvdw=cutoff)
+    )
+    return constants.lennard_jones(np.sqrt(r2), *c6_c12(*ARGON))
+
+
+SWITCHES = ("force-switch", "potential-switch")
+
 FORMULAS = {
+    "force-switch": lambda r2: switched("force-switch", r2),
+    "potential-switch": lambda r2: switched("potential-switch", r2),
     "lennard_jones": lambda r2: lennard_jones(r2, *c6_c12(*ARGON), 0.7, 0.5),
     "reaction_field": lambda r2: reaction_field(r2, -97.0, 0.5, 1.5),
     "coulomb": lambda r2: coulomb(r2, 138.9),
@@ -53,6 +66,32 @@ def test_lennard_jones_of_argon_has_its_published_minimum():
 
 def test_lennard_jones_with_shift_is_zero_at_the_cutoff():
     assert abs(lennard_jones(0.81, *c6_c12(*ARGON), 0.9**-6, 0.9**-12)[0]) < 1e-15
+
+
+@pytest.mark.parametrize("modifier", SWITCHES)
+@pytest.mark.parametrize("switch", [0.0, 0.7])
+def test_switched_lennard_jones_and_its_force_are_zero_at_the_cutoff(modifier, switch):
+    energy, force_over_r = switched(modifier, np.array([1.0 - 1e-12]), switch)
+    assert abs(energy[0]) < 1e-10
+    assert abs(force_over_r[0]) < 1e-10
+
+
+@pytest.mark.parametrize("modifier", SWITCHES)
+def test_switched_lennard_jones_keeps_the_force_before_the_switch(modifier):
+    r2 = np.linspace(0.3, 0.7, 9) ** 2
+    plain = lennard_jones(r2, *c6_c12(*ARGON), 0.0, 0.0)
+    energy, force_over_r = switched(modifier, r2, 0.7)
+    np.testing.assert_allclose(force_over_r, plain[1], rtol=1e-12)
+    assert np.ptp(energy - plain[0]) < 1e-12  # the same but for a constant
+
+
+@pytest.mark.parametrize("modifier", SWITCHES)
+def test_switched_lennard_jones_of_two_atoms_on_one_spot_without_interaction_is_nothing(modifier):
+    constants = pair_constants(settings(vdw_modifier=modifier, rvdw_switch=0.5))
+    function, _ = LENNARD_JONES[modifier]
+    arguments = [np.float32(value) for value in constants.lennard_jones_arguments]
+    found = function(np.float32(MINIMUM_DISTANCE2), np.float32(0), np.float32(0), *arguments)
+    assert found == (0.0, 0.0)
 
 
 def test_coulomb_of_two_unit_charges_at_one_nanometre_is_the_electric_conversion_factor():
@@ -95,6 +134,7 @@ def settings(**options):
         "ewald_rtol": 1e-5,
         "vdwtype": "cut-off",
         "vdw_modifier": "potential-shift",
+        "rvdw_switch": 0.0,
         "rvdw": 1.0,
     }
     return SimpleNamespace(**{**known, **options})
@@ -120,7 +160,8 @@ def test_reaction_field_constants_follow_gromacs(options, k_rf, c_rf):
     [
         {"rvdw": 0.9},
         {"coulombtype": "ewald"},
-        {"vdw_modifier": "force-switch"},
+        {"vdw_modifier": "force-switch", "rvdw_switch": 1.0},
+        {"coulomb_modifier": "force-switch"},
         {"rcoulomb": 0.0, "rvdw": 0.0},
     ],
 )

@@ -5,7 +5,15 @@ import pytest
 from numba import njit, types
 from numba.extending import intrinsic
 
-from pulsemd.kernels.nonbonded.formula import ewald, lennard_jones, reaction_field, rsqrt, where
+from pulsemd.kernels.nonbonded.formula import (
+    ewald,
+    lennard_jones,
+    lennard_jones_force_switch,
+    lennard_jones_potential_switch,
+    reaction_field,
+    rsqrt,
+    where,
+)
 from pulsemd.kernels.nonbonded.trace.memory import array_pointer, index, load_vector, store_vector
 from pulsemd.kernels.nonbonded.trace.vector import FAST, REPRODUCIBLE, Vector, group
 
@@ -46,6 +54,14 @@ FORMULAS = {
     "rsqrt": lambda a, b: rsqrt(a) * b,
     "lennard_jones energy": lambda a, b: lennard_jones(a, b, b, 0.3, 0.2)[0],
     "lennard_jones force": lambda a, b: lennard_jones(a, b, b, 0.3, 0.2)[1],
+    "force-switch energy": lambda a, b: lennard_jones_force_switch(
+        a, b, b, 0.3, 0.2, 0.9, 2.0, -3.0, 4.0, 5.0
+    )[0],
+    "force-switch force": lambda a, b: lennard_jones_force_switch(
+        a, b, b, 0.3, 0.2, 0.9, 2.0, -3.0, 4.0, 5.0
+    )[1],
+    "potential-switch energy": lambda a, b: lennard_jones_potential_switch(a, b, b, 0.9, 3.0)[0],
+    "potential-switch force": lambda a, b: lennard_jones_potential_switch(a, b, b, 0.9, 3.0)[1],
     "reaction_field energy": lambda a, b: reaction_field(a, b, 0.5, 1.5)[0],
     "reaction_field force": lambda a, b: reaction_field(a, b, 0.5, 1.5)[1],
     "ewald energy": lambda a, b: ewald(a, b, 1.0, 0.2, (1.4, 2.8, -3.9, 4.2))[0],

@@ -6,12 +6,19 @@ import numpy as np
 import pytest
 
 from pulsemd.kernels.nonbonded.cuda_formula import pair_header, trace_pair
-from pulsemd.kernels.nonbonded.formula import COMBINATIONS, electrostatics, lennard_jones, rsqrt, where
+from pulsemd.kernels.nonbonded.formula import COMBINATIONS, LENNARD_JONES, electrostatics, rsqrt, where
 from pulsemd.kernels.nonbonded.trace.cuda import ATOM_I, ATOM_J, PAIR, UNIFORM, Trace, emit
 
 RULES = ("geometric", "lorentz-berthelot", "table")
-POLYNOMIALS = ((), (1.4, 2.8, -3.9, 4.2, -3.5))
-CONSTANTS = {"coulomb_a": 0.47, "coulomb_b": 1.6, "shift6": 1.1, "shift12": 1.3}
+FORMULAS = (
+    ((), "shift"),
+    ((1.4, 2.8, -3.9, 4.2, -3.5), "shift"),
+    ((), "force-switch"),
+    ((), "potential-switch"),
+)
+"""Polynomial of Ewald's sum, and how Lennard-Jones ends."""
+OF_SWITCH = {"r_switch": 0.7, "inverse_width": 2.5, "a6": 0.3, "b6": -0.2, "a12": 0.4, "b12": 0.6}
+CONSTANTS = {"coulomb_a": 0.47, "coulomb_b": 1.6, "shift6": 1.1, "shift12": 1.3} | OF_SWITCH
 R2 = np.linspace(0.08, 1.2, 41)
 ATOMS = {"i": (0.8, 0.31, 0.7), "j": (-0.4, 0.27, 0.9)}
 
@@ -54,30 +61,32 @@ def evaluate(text, kind, c6=0.0, c12=0.0):
     return run(text.pair, text.results, names, kind)
 
 
-def expected(rule, c6, c12, polynomial, kind=np.float64):
+def expected(rule, c6, c12, formula, kind=np.float64):
     charge = [kind(ATOMS[side][0]) for side in "ij"]
     k = Constants(kind)
     if rule != "table":
         c6, c12 = COMBINATIONS[rule](*(kind(v) for side in "ij" for v in ATOMS[side][1:]))
     r2 = R2.astype(kind)
+    polynomial, ending = formula
     coulomb, force = electrostatics(r2, charge[0] * charge[1], k.coulomb_a, k.coulomb_b, polynomial)
-    lj, force_lj = lennard_jones(r2, kind(c6), kind(c12), k.shift6, k.shift12)
+    function, names = LENNARD_JONES[ending]
+    lj, force_lj = function(r2, kind(c6), kind(c12), *(getattr(k, name) for name in names))
     return force + force_lj, lj, coulomb
 
 
-@pytest.mark.parametrize("polynomial", POLYNOMIALS)
+@pytest.mark.parametrize("formula", FORMULAS)
 @pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize("rule", RULES)
-def test_cuda_text_in_float64_matches_the_formula(rule, exact, polynomial):
-    found = evaluate(trace_pair(rule, exact, True, polynomial), np.float64, 2e-3, 3e-6)
-    for result, value in zip(found, expected(rule, 2e-3, 3e-6, polynomial), strict=True):
+def test_cuda_text_in_float64_matches_the_formula(rule, exact, formula):
+    found = evaluate(trace_pair(rule, exact, True, *formula), np.float64, 2e-3, 3e-6)
+    for result, value in zip(found, expected(rule, 2e-3, 3e-6, formula), strict=True):
         np.testing.assert_allclose(result, value, rtol=2e-6)  # the text's numbers are float32
 
 
-@pytest.mark.parametrize("polynomial", POLYNOMIALS)
+@pytest.mark.parametrize("formula", FORMULAS)
 @pytest.mark.parametrize("rule", RULES)
-def test_exact_mode_leaves_no_sum_of_a_product_to_the_compiler(rule, polynomial):
-    text = trace_pair(rule, True, True, polynomial)
+def test_exact_mode_leaves_no_sum_of_a_product_to_the_compiler(rule, formula):
+    text = trace_pair(rule, True, True, *formula)
     values = dict(line.removeprefix("const float ").rstrip(";").split(" = ") for line in text.pair)
     products = {name for name, value in values.items() if " * " in value and "fused" not in value}
     for value in values.values():
@@ -85,10 +94,10 @@ def test_exact_mode_leaves_no_sum_of_a_product_to_the_compiler(rule, polynomial)
             assert not products & set(value.replace("-", " ").split())
 
 
-@pytest.mark.parametrize("polynomial", POLYNOMIALS)
+@pytest.mark.parametrize("formula", FORMULAS)
 @pytest.mark.parametrize("rule", RULES)
-def test_exact_results_of_two_atoms_have_the_same_bits_either_way(rule, polynomial, monkeypatch):
-    text = trace_pair(rule, True, True, polynomial)
+def test_exact_results_of_two_atoms_have_the_same_bits_either_way(rule, formula, monkeypatch):
+    text = trace_pair(rule, True, True, *formula)
     rng = np.random.default_rng(1)
     for _ in range(20):
         atoms = [tuple(rng.uniform(0.1, 0.9, 3)) for _ in range(2)]
@@ -101,10 +110,10 @@ def test_exact_results_of_two_atoms_have_the_same_bits_either_way(rule, polynomi
             assert one.tobytes() == other.tobytes()
 
 
-@pytest.mark.parametrize("polynomial", POLYNOMIALS)
+@pytest.mark.parametrize("formula", FORMULAS)
 @pytest.mark.parametrize("rule", RULES)
-def test_exact_force_is_the_same_text_with_and_without_energies(rule, polynomial):
-    with_energies, without = (trace_pair(rule, True, e, polynomial) for e in (True, False))
+def test_exact_force_is_the_same_text_with_and_without_energies(rule, formula):
+    with_energies, without = (trace_pair(rule, True, e, *formula) for e in (True, False))
     assert evaluate(with_energies, np.float32, 2e-3, 3e-6)[0].tobytes() == (
         evaluate(without, np.float32, 2e-3, 3e-6)[0].tobytes()
     )

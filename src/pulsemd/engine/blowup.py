@@ -111,7 +111,7 @@ def _pair_terms(system: System, gid: int, x: Int32) -> Iterator[tuple[float, str
     near[topology.exclusion_atoms[first:last]] = near[gid] = False
     j = np.flatnonzero(near)
     r, i_type, j_type = r[j], topology.type_index[gid], topology.type_index[j]
-    lj = 12.0 * system.table.c12[i_type, j_type] / r**13 - 6.0 * system.table.c6[i_type, j_type] / r**7
+    lj = r * constants.lennard_jones(r, system.table.c6[i_type, j_type], system.table.c12[i_type, j_type])[1]
     qq = constants.coulomb_factor * topology.charge[gid] * topology.charge[j]
     for name, force in (("lj", lj), ("coulomb", constants.coulomb(r * r, qq)[1] * r)):
         size = np.nan_to_num(np.abs(force), nan=np.inf)

@@ -190,6 +190,7 @@ def _pair_energies(system: System, kinds: AtomKinds) -> PairEnergies:
         return PairEnergies(user_basis, np.concatenate([qq[None], chosen.astype(np.float64)]))
 
     def basis(r: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.stack([constants.coulomb_shape(r), r**-12, -(r**-6)])
+        unit = [constants.lennard_jones(r, *coefficients)[0] for coefficients in ((0.0, 1.0), (1.0, 0.0))]
+        return np.stack([constants.coulomb_shape(r), *unit])
 
     return PairEnergies(basis, np.stack([qq, system.table.c12[types], system.table.c6[types]]))

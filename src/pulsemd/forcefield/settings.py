@@ -33,6 +33,8 @@ class RunSettings:
     pme_order : int, 4 to 6
     ewald_rtol : float
         Of the pair potential at ``rcoulomb``, relative to plain Coulomb.
+    rvdw_switch : float
+        Where the two switching values of ``vdw_modifier`` begin to act.
     compressed_x_grps, tc_grps : tuple of str
         Groups in the trajectory, none meaning all atoms; groups of the thermostat, which couples them as one.
     tau_t, ref_t : float
@@ -83,7 +85,8 @@ class RunSettings:
     ewald_rtol: float = 1e-5
     ewald_geometry: Literal["3d"] = "3d"
     vdwtype: Literal["cut-off"] = "cut-off"
-    vdw_modifier: Literal["potential-shift", "none"] = "potential-shift"
+    vdw_modifier: Literal["potential-shift", "none", "force-switch", "potential-switch"] = "potential-shift"
+    rvdw_switch: float = 0.0
     rvdw: float = 1.0
     dispcorr: Literal["no"] = "no"
     tcoupl: Literal["no", "v-rescale"] = "no"

@@ -175,15 +175,30 @@ class _Reader:
 
     def settings(self) -> RunSettings:
         """Check what was read and build the record."""
-        settings = RunSettings(**self.values)
+        settings = RunSettings(**self._resolve_types())
         self._check_numbers(settings)
         self._check_cutoffs(settings)
         settings = self._resolve_output(self._resolve_coupling(settings))
         if settings.verlet_buffer_tolerance > 0 and "rlist" in self.values:
             self.ignored.append("rlist (it follows from verlet_buffer_tolerance)")
+        if settings.vdw_modifier in ("potential-shift", "none") and settings.rvdw_switch != 0.0:
+            self.ignored.append("rvdw_switch (only for vdw_modifier = force-switch or potential-switch)")
         if settings.coulombtype == "cut-off" and "epsilon_rf" in self.values:
             self.ignored.append("epsilon_rf (only for coulombtype = reaction-field)")
         return replace(settings, ignored=tuple(self.ignored))
+
+    def _resolve_types(self) -> dict[str, Any]:
+        """The values with older names of methods replaced by what gmx makes of them."""
+        values = dict(self.values)
+        modifier = {"switch": "potential-switch", "shift": "force-switch"}.get(values.get("vdwtype", ""))
+        if modifier is not None:
+            log.info("%s: vdwtype = %s is vdw-modifier = %s", self.path, values["vdwtype"], modifier)
+            values |= {"vdwtype": "cut-off", "vdw_modifier": modifier}
+        if values.get("coulombtype") == "reaction-field-zero":
+            if values.get("epsilon_rf", 0.0) != 0.0:
+                self.refuse("epsilon_rf", "coulombtype = reaction-field-zero needs epsilon_rf = 0 (infinite)")
+            values["coulombtype"] = "reaction-field"
+        return values
 
     def _check_numbers(self, s: RunSettings) -> None:
         for name in ("dt", "epsilon_r", "rcoulomb", "rvdw"):
@@ -205,6 +220,11 @@ class _Reader:
     def _check_cutoffs(self, s: RunSettings) -> None:
         if s.rcoulomb != s.rvdw:
             self.refuse("rvdw", f"rcoulomb = {s.rcoulomb} and rvdw = {s.rvdw} must be equal")
+        if s.vdw_modifier in ("force-switch", "potential-switch") and not 0 <= s.rvdw_switch < s.rvdw:
+            self.refuse(
+                "rvdw_switch",
+                f"rvdw_switch = {s.rvdw_switch} must be below rvdw = {s.rvdw} with vdw_modifier = {s.vdw_modifier}",
+            )
         if s.verlet_buffer_tolerance == 0:
             self.refuse(
                 "verlet_buffer_tolerance", "verlet_buffer_tolerance = 0: positive, or -1 to use rlist"

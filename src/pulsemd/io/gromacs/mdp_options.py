@@ -70,6 +70,9 @@ def equal_reals(value: str) -> float:
 
 
 _MODIFIER = choice("potential-shift", "none", potentialshiftverlet="potential-shift")
+_VDW_MODIFIER = choice(
+    *("potential-shift", "none", "force-switch", "potential-switch"), potentialshiftverlet="potential-shift"
+)
 
 HONOURED: Mapping[str, Callable[[str], Any]] = {
     "include": flags("I"),
@@ -94,13 +97,14 @@ HONOURED: Mapping[str, Callable[[str], Any]] = {
     "pbc": choice("xyz"),
     "verlet_buffer_tolerance": real,
     "rlist": real,
-    "coulombtype": choice("cut-off", "reaction-field"),
+    "coulombtype": choice("cut-off", "reaction-field", "reaction-field-zero"),
     "coulomb_modifier": _MODIFIER,
     "rcoulomb": real,
     "epsilon_r": real,
     "epsilon_rf": real,
-    "vdwtype": choice("cut-off"),
-    "vdw_modifier": _MODIFIER,
+    "vdwtype": choice("cut-off", "switch", "shift"),
+    "vdw_modifier": _VDW_MODIFIER,
+    "rvdw_switch": real,
     "rvdw": real,
     "dispcorr": choice("no"),
     "tcoupl": choice("no", "v-rescale"),
@@ -135,7 +139,7 @@ _GROUPS: Mapping[str, str] = {
     "only for other integrators": "bd_fric emtol emstep niter fcstep nstcgsteep nbfgscorr rtpi",
     "only for lattice sums": "fourierspacing fourier_nx fourier_ny fourier_nz pme_order ewald_rtol ewald_rtol_lj "
     "lj_pme_comb_rule ewald_geometry epsilon_surface",
-    "only for switched or tabulated potentials": "rcoulomb_switch rvdw_switch table_extension",
+    "only for switched Coulomb or tabulated potentials": "rcoulomb_switch table_extension",
     "only for the Nose-Hoover thermostat": "nh_chain_length print_nose_hoover_chain_variables",
     "only with pressure coupling": "pcoupltype nstpcouple tau_p compressibility ref_p",
     "only with position restraints": "refcoord_scaling",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from pulsemd.kernels.nonbonded.formula import COMBINATIONS, electrostatics, lennard_jones
+from pulsemd.kernels.nonbonded.formula import COMBINATIONS, LENNARD_JONES, electrostatics
 from pulsemd.kernels.nonbonded.trace.cuda import (
     ATOM_I,
     ATOM_J,
@@ -18,9 +18,6 @@ from pulsemd.kernels.nonbonded.trace.cuda import (
 
 HEADER = "pair_formula.cuh"
 """Name under which the kernels include it."""
-
-CONSTANTS = ("coulomb_a", "coulomb_b", "shift6", "shift12")
-"""Members of ``PairConstants`` that the formulas read."""
 
 _TEXT = """\
 constexpr int I_VALUES = {n_i};
@@ -46,7 +43,11 @@ DEVICE PairTerms pair_terms(float r2, const float (&i)[I_VALUES], const float (&
 
 
 def trace_pair(
-    combination: str, exact: bool, energies: bool, polynomial: tuple[float, ...] = ()
+    combination: str,
+    exact: bool,
+    energies: bool,
+    polynomial: tuple[float, ...] = (),
+    ending: str = "shift",
 ) -> DeviceText:
     """Trace Lennard-Jones and Coulomb for one combination rule.
 
@@ -60,15 +61,19 @@ def trace_pair(
         Results are force / r [kJ/mol/nm^2] and, if true, the Lennard-Jones and the Coulomb energy [kJ/mol].
     polynomial : tuple of float
         Of `formula.ewald`; empty: reaction field.
+    ending : {'shift', 'force-switch', 'potential-switch'}
+        How Lennard-Jones ends at the cut-off.
     """
     trace = Trace(reassociate=True, symmetric=exact)
     r2 = trace.leaf("r2", PAIR)
-    *coulomb, shift6, shift12 = (trace.leaf(f"k.{name}", UNIFORM) for name in CONSTANTS)
+    function, names = LENNARD_JONES[ending]
+    leaves = (trace.leaf(f"k.{name}", UNIFORM) for name in ("coulomb_a", "coulomb_b", *names))
+    coulomb_a, coulomb_b, *of_ending = leaves
     charges = [trace.leaf("charge", side) for side in (ATOM_I, ATOM_J)]
     c6, c12 = _coefficients(trace, combination)
     qq = charges[0] * charges[1]
-    energy_coulomb, force = electrostatics(r2, qq, *coulomb, polynomial)
-    energy_lj, force_lj = lennard_jones(r2, c6, c12, shift6, shift12)
+    energy_coulomb, force = electrostatics(r2, qq, coulomb_a, coulomb_b, polynomial)
+    energy_lj, force_lj = function(r2, c6, c12, *of_ending)
     results = [force + force_lj]
     if energies:
         results += [energy_lj, energy_coulomb]
@@ -83,9 +88,15 @@ def _coefficients(trace: Trace, combination: str) -> tuple[Number, Number]:
 
 
 @cache
-def pair_header(combination: str, exact: bool, energies: bool, polynomial: tuple[float, ...] = ()) -> str:
+def pair_header(
+    combination: str,
+    exact: bool,
+    energies: bool,
+    polynomial: tuple[float, ...] = (),
+    ending: str = "shift",
+) -> str:
     """Text of the header; arguments as for `trace_pair`."""
-    text = trace_pair(combination, exact, energies, polynomial)
+    text = trace_pair(combination, exact, energies, polynomial, ending)
     terms = ("force", "lj", "coulomb") if energies else ("force",)
     return _TEXT.format(
         n_i=len(text.i_values),

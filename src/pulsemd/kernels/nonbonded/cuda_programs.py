@@ -7,6 +7,7 @@ from itertools import product
 
 from pulsemd.device.program import CudaProgram
 from pulsemd.kernels.nonbonded.cuda_formula import HEADER, pair_header
+from pulsemd.kernels.nonbonded.formula import LENNARD_JONES
 from pulsemd.kernels.nonbonded.spec import KernelSpec
 from pulsemd.kernels.search.cuda_programs import CHUNKS
 
@@ -63,20 +64,25 @@ def pair_program(
         "pulsemd.kernels.nonbonded",
         "pair_forces.cu",
         tuple(defines.items()),
-        ((HEADER, pair_header(spec.combination, exact, spec.energies, spec.ewald)),),
+        ((HEADER, pair_header(spec.combination, exact, spec.energies, spec.ewald, spec.ending)),),
         exact,
         ("pulsemd.kernels.search",),
     )
 
 
 def programs() -> Iterator[CudaProgram]:
-    """Every variant that a run can ask for; the other launch shapes, which change two sizes only, of one of them."""
+    """Every variant that a run can ask for; of other launch shapes, which change two sizes only, and of other formulas
+    some."""
     rules, booleans = ("geometric", "lorentz-berthelot", "table"), (False, True)
     for rule, orthorhombic, energies in product(rules, booleans, booleans):
         for displacement, prune in product(("relative", "pairwise"), booleans):
             yield pair_program(KernelSpec("fast", rule, displacement, orthorhombic, energies), prune)
             if not prune:
                 yield pair_program(KernelSpec("reproducible", rule, displacement, orthorhombic, energies))
+    for precision, rule, energies, ending in product(
+        ("fast", "reproducible"), rules, booleans, list(LENNARD_JONES)[1:]
+    ):
+        yield pair_program(KernelSpec(precision, rule, "relative", True, energies, ending=ending))
     for warps, chunk in ((2, CHUNKS[0]), (4, CHUNKS[1])):
         yield pair_program(KernelSpec("fast", "geometric", "relative", True, False), False, warps, chunk)
         yield pair_program(

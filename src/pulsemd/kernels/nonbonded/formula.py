@@ -69,6 +69,89 @@ def lennard_jones(r2, c6, c12, shift6, shift12):
     return energy, force_over_r
 
 
+def lennard_jones_force_switch(r2, c6, c12, shift6, shift12, r_switch, a6, b6, a12, b12):
+    """Lennard-Jones whose force goes smoothly to zero between r_1 and the cut-off.
+
+    V(r) = c12 S_12(r) - c6 S_6(r) with S_p = r^-p - shift_p - a_p/3 x^3 - b_p/4 x^4 and x = max(r - r_1, 0), so that
+    the force of S_p is p r^(-p-1) + a_p x^2 + b_p x^3.
+
+    Parameters
+    ----------
+    r2, c6, c12 : as in `lennard_jones`
+    shift6, shift12 : nm^-6 and nm^-12
+        What makes the energy zero at the cut-off.
+    r_switch : r_1, nm
+    a6, b6, a12, b12 : nm^(-p-3) and nm^(-p-4)
+        See `pulsemd.kernels.nonbonded.settings.force_switch_constants`.
+
+    Returns
+    -------
+    energy, force_over_r : kJ/mol and kJ/mol/nm^2
+
+    References
+    ----------
+    van der Spoel & van Maaren, J. Chem. Theory Comput. 2, 1 (2006), eqs. 3-7.
+    """
+    inverse = rsqrt(r2)
+    inverse2 = inverse * inverse
+    inverse6 = inverse2 * inverse2 * inverse2
+    x = maximum(r2 * inverse - r_switch, 0.0)
+    x2 = x * x
+    repulsion = c12 * inverse6
+    energy6 = shift6 + x2 * x * (a6 * (1.0 / 3.0) + x * (b6 * 0.25))
+    energy12 = shift12 + x2 * x * (a12 * (1.0 / 3.0) + x * (b12 * 0.25))
+    energy = (repulsion - c6) * inverse6 - (c12 * energy12 - c6 * energy6)
+    added = c12 * (x2 * (a12 + x * b12)) - c6 * (x2 * (a6 + x * b6))
+    force_over_r = (12.0 * repulsion - 6.0 * c6) * inverse6 * inverse2 + added * inverse
+    return energy, force_over_r
+
+
+def lennard_jones_potential_switch(r2, c6, c12, r_switch, inverse_width):
+    """Lennard-Jones times a function that goes smoothly from 1 at r_1 to 0 at the cut-off.
+
+    V(r) = (c12 / r^12 - c6 / r^6) (1 - 10 y^3 + 15 y^4 - 6 y^5) with y = max(r - r_1, 0) / (r_c - r_1). Written in
+    1 - y, which loses no digits near the cut-off.
+
+    Parameters
+    ----------
+    r2, c6, c12 : as in `lennard_jones`
+    r_switch : r_1, nm
+    inverse_width : 1 / (r_c - r_1), 1/nm
+
+    Returns
+    -------
+    energy, force_over_r : kJ/mol and kJ/mol/nm^2
+
+    References
+    ----------
+    GROMACS reference manual 2022, "Modified non-bonded interactions"; OpenMM user guide, "Lennard-Jones Interaction".
+    """
+    inverse = rsqrt(r2)
+    inverse2 = inverse * inverse
+    inverse6 = inverse2 * inverse2 * inverse2
+    y = maximum((r2 * inverse - r_switch) * inverse_width, 0.0)
+    z = 1.0 - y
+    z2 = z * z
+    factor = z2 * z * (10.0 + z * (6.0 * z - 15.0))
+    slope = 30.0 * (z2 * (y * y)) * inverse_width
+    repulsion = c12 * inverse6
+    energy = (repulsion - c6) * inverse6
+    force_over_r = (12.0 * repulsion - 6.0 * c6) * inverse6 * inverse2 * factor + energy * (slope * inverse)
+    return energy * factor, force_over_r
+
+
+LENNARD_JONES = {
+    "shift": (lennard_jones, ("shift6", "shift12")),
+    "force-switch": (
+        lennard_jones_force_switch,
+        ("shift6", "shift12", "r_switch", "a6", "b6", "a12", "b12"),
+    ),
+    "potential-switch": (lennard_jones_potential_switch, ("r_switch", "inverse_width")),
+}
+"""Lennard-Jones by how it ends at the cut-off: the function, and its arguments after c6 and c12, which are names of
+`pulsemd.kernels.nonbonded.settings.PairConstants`. 'shift' with shifts of zero is a plain cut-off."""
+
+
 def reaction_field(r2, qq, k_rf, c_rf):
     """Coulomb energy and force in a dielectric continuum beyond the cut-off.
 

@@ -19,6 +19,7 @@ from pulsemd.kernels.nonbonded.spec import (
     FORCE_LIMIT,
     GRID_STEP,
     MINIMUM_DISTANCE2,
+    SWITCH_CONSTANTS,
     KernelSpec,
     Precision,
 )
@@ -107,7 +108,7 @@ class GpuPairForces:
             device, scaled, parameters, filler, exclusion_offset, exclusion_atoms, exact, region
         )
         self._error = device.zeros(1, np.int32)
-        self._constants = device.empty(27, np.float32)
+        self._constants = device.empty(27 + len(SWITCH_CONSTANTS), np.float32)
         self._constants_now = b""
         self._no_totals = device.zeros(11, np.float64 if precision == "fast" else np.int64)
         self._launches: dict[tuple[Any, ...], Callable[[], None]] = {}
@@ -156,6 +157,7 @@ class GpuPairForces:
             is_orthorhombic(box),
             energies=False,
             ewald=self.constants.ewald,
+            ending=self.constants.ending,
         )
         self._set_constants(box, r_list if r_inner is None else r_inner)
         self._keep_launches()
@@ -186,7 +188,10 @@ class GpuPairForces:
             limit,
             r_inner**2,
         )
-        values = np.concatenate((np.array(scalars, np.float32), lattice_scale(box), position_grid(box)))
+        of_switch = np.array([getattr(c, name) for name in SWITCH_CONSTANTS], np.float32)
+        values = np.concatenate(
+            (np.array(scalars, np.float32), lattice_scale(box), position_grid(box), of_switch)
+        )
         if values.tobytes() != self._constants_now:
             self._constants_now = values.tobytes()
             self._constants.set(values, stream=self.device.stream)

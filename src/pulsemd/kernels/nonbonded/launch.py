@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pulsemd.base.errors import UnstableError
+from pulsemd.base.errors import InputError, UnstableError
 from pulsemd.forcefield.nonbonded import LennardJonesTable
 from pulsemd.kernels.nonbonded.generate import load_pair_kernel
 from pulsemd.kernels.nonbonded.parameters import AtomParameters, constant_vector, kernel_combination
@@ -74,6 +74,11 @@ class PairForces:
         if potential is None:
             self.atom_parameters = AtomParameters(table, self.constants, kernel_combination(table))
         else:
+            if self.constants.ending != "shift":
+                raise InputError(
+                    f"vdw-modifier = {settings.vdw_modifier} switches Lennard-Jones; write the switch into the pair "
+                    "potential and use potential-shift or none"
+                )
             resolved = potential.resolve(table)
             resolved.check(table.type_names, self.constants.cutoff, precision == "reproducible")
             self._formula = resolved.formula
@@ -158,6 +163,7 @@ class PairForces:
             formula=self._formula,
             shifted=self._shifted and self._formula is not None,
             ewald=self.constants.ewald,
+            ending=self.constants.ending,
         )
 
     def local(

@@ -19,6 +19,7 @@
 
 struct PairConstants {
   float cutoff2, coulomb_a, coulomb_b, shift6, shift12, minimum2, limit2, inner2;
+  float r_switch, inverse_width, a6, b6, a12, b12;
 };
 
 // 1/sqrt(x) to 2^-22.9: the machine's approximation, the same bits for the same x on one kind of device.
@@ -234,7 +235,8 @@ pair_forces(const int4* __restrict__ x, const float2* __restrict__ parameters, c
   __shared__ uint4 group_mask[CHUNK];  // i-clusters that half 0 acts on, number of its words; the same of half 1
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, ti = lane & 7, tj = lane >> 3;
   const PairConstants k = {constants[0], constants[1], constants[2], constants[3],
-                           constants[4], constants[5], constants[6], constants[7]};
+                           constants[4], constants[5], constants[6], constants[7],
+                           constants[27], constants[28], constants[29], constants[30], constants[31], constants[32]};
   const Frame frame = load_frame(constants + 8);
   // Read before it is known whether entry number blockIdx.x is of the largest class: two waits become one.
   const int4 likely = entries[min(int(blockIdx.x), entry_capacity - 1)];

@@ -8,7 +8,7 @@ from numba import njit
 from pulsemd.forcefield.nonbonded import LennardJonesTable
 from pulsemd.kernels.nonbonded.potential import PotentialTable
 from pulsemd.kernels.nonbonded.settings import PairConstants
-from pulsemd.kernels.nonbonded.spec import BLOCK, LANES, MINIMUM_DISTANCE2
+from pulsemd.kernels.nonbonded.spec import BLOCK, LANES, MINIMUM_DISTANCE2, SWITCH_CONSTANTS
 from pulsemd.kernels.search.clusters import aligned
 from pulsemd.kernels.search.search import PairList, lattice_scale
 
@@ -32,6 +32,7 @@ def constant_vector(constants: PairConstants, box: np.ndarray, force_limit: floa
         *constants.coulomb_arguments,
         constants.shift6,
         constants.shift12,
+        *(getattr(constants, name) for name in SWITCH_CONSTANTS),
         MINIMUM_DISTANCE2,
         force_limit**2,
     )

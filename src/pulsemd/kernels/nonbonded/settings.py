@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -11,7 +11,10 @@ import numpy as np
 from pulsemd.base.errors import InputError
 from pulsemd.base.units import COULOMB
 from pulsemd.kernels.nonbonded.ewald import ewald_coefficient, ewald_polynomial
-from pulsemd.kernels.nonbonded.formula import electrostatics
+from pulsemd.kernels.nonbonded.formula import LENNARD_JONES, electrostatics
+
+SWITCHES = ("force-switch", "potential-switch")
+"""Values of vdw-modifier by which Lennard-Jones fades out between rvdw-switch and rvdw."""
 
 
 class PairSettings(Protocol):
@@ -35,6 +38,8 @@ class PairSettings(Protocol):
     def vdw_modifier(self) -> str: ...
     @property
     def rvdw(self) -> float: ...
+    @property
+    def rvdw_switch(self) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,12 @@ class PairConstants:
     coulomb_factor : float, kJ mol^-1 nm e^-2
         1/(4 pi eps0 eps_r).
     k_rf, c_rf : float, nm^-3 and nm^-1
+    ending : {'shift', 'force-switch', 'potential-switch'}
+        How Lennard-Jones ends at the cut-off, see `pulsemd.kernels.nonbonded.formula.LENNARD_JONES`.
     shift6, shift12 : float, nm^-6 and nm^-12
+    r_switch : float, nm, where switching begins
+    inverse_width : float, 1/nm, of the range of switching
+    a6, b6, a12, b12 : float, of a switched force, see `force_switch_constants`
     beta : float, nm^-1
         Ewald splitting parameter; 0: reaction field.
     ewald_shift : float, nm^-1
@@ -59,8 +69,15 @@ class PairConstants:
     coulomb_factor: float
     k_rf: float
     c_rf: float
-    shift6: float
-    shift12: float
+    ending: str = "shift"
+    shift6: float = 0.0
+    shift12: float = 0.0
+    r_switch: float = 0.0
+    inverse_width: float = 0.0
+    a6: float = 0.0
+    b6: float = 0.0
+    a12: float = 0.0
+    b12: float = 0.0
     beta: float = 0.0
     ewald_shift: float = 0.0
 
@@ -74,6 +91,11 @@ class PairConstants:
         """Third and fourth argument of `formula.ewald` or `formula.reaction_field`."""
         return (1.0 / self.cutoff, self.ewald_shift) if self.beta else (self.k_rf, self.c_rf)
 
+    @property
+    def lennard_jones_arguments(self) -> tuple[float, ...]:
+        """The arguments after c6 and c12 of the function of `ending`."""
+        return tuple(getattr(self, name) for name in LENNARD_JONES[self.ending][1])
+
     def coulomb(self, r2: np.ndarray, qq: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Energy [kJ/mol] and force over r [kJ/mol/nm^2] of pairs within the cut-off, in float64."""
         return electrostatics(r2, qq, *self.coulomb_arguments, self.ewald)
@@ -83,6 +105,10 @@ class PairConstants:
         if self.beta:
             return np.array([math.erfc(self.beta * d) for d in r]) / r
         return 1.0 / r + self.k_rf * r**2
+
+    def lennard_jones(self, r: np.ndarray, c6: np.ndarray | float, c12: np.ndarray | float):
+        """Energy [kJ/mol] and force over r [kJ/mol/nm^2] at distances r [nm], as arrays; for r below the cut-off."""
+        return LENNARD_JONES[self.ending][0](r * r, c6, c12, *self.lennard_jones_arguments)
 
 
 def reaction_field_constants(settings: PairSettings) -> tuple[float, float]:
@@ -103,6 +129,21 @@ def reaction_field_constants(settings: PairSettings) -> tuple[float, float]:
     return k_rf, 1.0 / cutoff + k_rf * cutoff**2
 
 
+def force_switch_constants(power: int, switch: float, cutoff: float) -> tuple[float, float, float]:
+    """(a, b, shift) of the potential r^-p - a/3 (r - r_1)^3 - b/4 (r - r_1)^4 - shift beyond r_1.
+
+    Force, its derivative and energy are zero at the cut-off.
+
+    References
+    ----------
+    van der Spoel & van Maaren, J. Chem. Theory Comput. 2, 1 (2006), eqs. 5-7.
+    """
+    p, width = power, cutoff - switch
+    a = -p * ((p + 4) * cutoff - (p + 1) * switch) / (cutoff ** (p + 2) * width**2)
+    b = p * ((p + 3) * cutoff - (p + 1) * switch) / (cutoff ** (p + 2) * width**3)
+    return a, b, cutoff**-p - a / 3.0 * width**3 - b / 4.0 * width**4
+
+
 def pair_constants(settings: PairSettings) -> PairConstants:
     """Constants of the pair potentials.
 
@@ -114,7 +155,7 @@ def pair_constants(settings: PairSettings) -> PairConstants:
     _require("coulombtype", settings.coulombtype, ("reaction-field", "cut-off", "pme"))
     _require("coulomb-modifier", settings.coulomb_modifier, ("potential-shift", "none"))
     _require("vdwtype", settings.vdwtype, ("cut-off",))
-    _require("vdw-modifier", settings.vdw_modifier, ("potential-shift", "none"))
+    _require("vdw-modifier", settings.vdw_modifier, ("potential-shift", "none", *SWITCHES))
     cutoff = settings.rcoulomb
     if settings.rvdw != cutoff or not cutoff > 0.0:
         raise InputError(
@@ -124,17 +165,32 @@ def pair_constants(settings: PairSettings) -> PairConstants:
     k_rf, c_rf = (0.0, 0.0) if lattice_sum else reaction_field_constants(settings)
     beta = ewald_coefficient(cutoff, settings.ewald_rtol) if lattice_sum else 0.0
     coulomb_shifted = lattice_sum and settings.coulomb_modifier == "potential-shift"
-    shifted = settings.vdw_modifier == "potential-shift"
-    return PairConstants(
+    plain = PairConstants(
         cutoff=cutoff,
         coulomb_factor=COULOMB / settings.epsilon_r if settings.epsilon_r != 0.0 else 0.0,
         k_rf=k_rf,
         c_rf=c_rf,
-        shift6=cutoff**-6 if shifted else 0.0,
-        shift12=cutoff**-12 if shifted else 0.0,
         beta=beta,
         ewald_shift=math.erfc(beta * cutoff) / cutoff if coulomb_shifted else 0.0,
     )
+    if settings.vdw_modifier == "potential-shift":
+        return replace(plain, shift6=cutoff**-6, shift12=cutoff**-12)
+    return _switched(plain, settings) if settings.vdw_modifier in SWITCHES else plain
+
+
+def _switched(plain: PairConstants, settings: PairSettings) -> PairConstants:
+    """Constants of a switched force or potential."""
+    switch, cutoff, modifier = settings.rvdw_switch, settings.rvdw, settings.vdw_modifier
+    if not 0.0 <= switch < cutoff:
+        raise InputError(
+            f"rvdw-switch = {switch} nm: with vdw-modifier = {modifier} it is below rvdw = {cutoff}"
+        )
+    plain = replace(plain, ending=modifier, r_switch=switch)
+    if modifier == "potential-switch":
+        return replace(plain, inverse_width=1.0 / (cutoff - switch))
+    a6, b6, shift6 = force_switch_constants(6, switch, cutoff)
+    a12, b12, shift12 = force_switch_constants(12, switch, cutoff)
+    return replace(plain, shift6=shift6, shift12=shift12, a6=a6, b6=b6, a12=a12, b12=b12)
 
 
 def _require(name: str, value: str, known: tuple[str, ...]) -> None:

@@ -16,7 +16,19 @@ LANES = 8
 BLOCK = 3 * LANES
 """Elements of a j-cluster in an array of three components: all x, all y, all z."""
 
-CONSTANTS = ("cutoff2", "coulomb_a", "coulomb_b", "shift6", "shift12", "minimum2", "limit2")
+SWITCH_CONSTANTS = ("r_switch", "inverse_width", "a6", "b6", "a12", "b12")
+"""Names of the constants of a switched Lennard-Jones potential."""
+
+CONSTANTS = (
+    "cutoff2",
+    "coulomb_a",
+    "coulomb_b",
+    "shift6",
+    "shift12",
+    *SWITCH_CONSTANTS,
+    "minimum2",
+    "limit2",
+)
 """Names of the first elements of the kernel's float32 constants; the box over 2^32 follows, row by row.
 
 The two of Coulomb are `PairConstants.coulomb_arguments`."""
@@ -69,6 +81,8 @@ class KernelSpec:
         The formula's energy is shifted to zero at the cut-off.
     ewald : tuple of float
         Polynomial of `formula.ewald`; empty: reaction field.
+    ending : {'shift', 'force-switch', 'potential-switch'}
+        How Lennard-Jones ends at the cut-off.
     """
 
     precision: Precision
@@ -79,6 +93,7 @@ class KernelSpec:
     formula: UserFormula | None = None
     shifted: bool = False
     ewald: tuple[float, ...] = ()
+    ending: str = "shift"
 
     @property
     def n_parameters(self) -> int:

@@ -16,7 +16,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from pulsemd.kernels.nonbonded.accumulate import FixedPointSums, FloatSums
-from pulsemd.kernels.nonbonded.formula import COMBINATIONS, electrostatics, lennard_jones, where
+from pulsemd.kernels.nonbonded.formula import COMBINATIONS, LENNARD_JONES, electrostatics, where
 from pulsemd.kernels.nonbonded.spec import BLOCK, CONSTANTS, LANES, ROWS, KernelSpec
 from pulsemd.kernels.nonbonded.trace.displacement import lattice_difference, to_cartesian
 from pulsemd.kernels.nonbonded.trace.memory import (
@@ -227,7 +227,8 @@ class TileLoop:
         """Energy and force over r of Lennard-Jones or of the formula in its place."""
         formula = self.spec.formula
         if formula is None:
-            return lennard_jones(r2, *coefficients, self.constants["shift6"], self.constants["shift12"])
+            function, names = LENNARD_JONES[self.spec.ending]
+            return function(r2, *coefficients, *(self.constants[name] for name in names))
         energy, force = (r2.constant(value) for value in formula(r2, *coefficients))
         if self.spec.energies and self.spec.shifted:
             energy = energy - formula(self.constants["cutoff2"], *coefficients)[0]
