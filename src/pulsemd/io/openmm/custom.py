@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
 import numpy as np
@@ -12,6 +13,8 @@ from pulsemd.io.openmm.document import Force
 from pulsemd.io.openmm.draft import SystemDraft
 from pulsemd.io.openmm.expression import Node, parse, uses
 from pulsemd.io.openmm.powers import NotPowers, Powers, Table, evaluate
+
+log = logging.getLogger(__name__)
 
 Float64 = NDArray[np.float64]
 
@@ -99,7 +102,10 @@ def custom_angles(draft: SystemDraft, force: Force) -> None:
 
 
 def custom_torsions(draft: SystemDraft, force: Force) -> None:
-    """Harmonic impropers: c d^2 with d the periodic distance of two angles, min(|a|, 2 pi - |a|), a = theta - theta0.
+    """Harmonic impropers: k d^2 with d the periodic distance of two angles, min(|a|, 2 pi - |a|), a = theta - theta0.
+
+    Written as k*(theta-theta0)^2 they jump 180 degrees from the middle of the range of theta, at 180 degrees: with theta0 = 0
+    that is the same, and up to 90 degrees it is far from where the force holds the angle.
 
     Raises
     ------
@@ -108,39 +114,41 @@ def custom_torsions(draft: SystemDraft, force: Force) -> None:
     """
     atoms = torsion_atoms(force)
     parameters = parameters_of(force, "Torsions", "PerTorsionParameters")
-    tree = _unwrap_distance(force, parse_energy(force))
-    names = {
-        name: Powers({0.0: np.asarray(value)}) for name, value in {**force.globals(), **parameters}.items()
-    }
+    tree, periodic = _without_wrapping(parse_energy(force))
+    names = {name: Powers({0.0: np.asarray(value)}) for name, value in {**force.globals(), **parameters}.items()}
     powers = evaluate_powers(force, tree, {**names, "theta": Powers({1.0: np.ones(())})})
     found = {n: np.broadcast_to(c, len(atoms)) for n, c in powers.coefficients.items()}
     centre, k = _harmonic(force, found, len(atoms), "the dihedral angle")
+    if not periodic:
+        _check_centres(force, centre[k != 0])
     draft.add("improper", atoms[k != 0], np.column_stack([np.degrees(centre), k])[k != 0])
 
 
-def _unwrap_distance(force: Force, tree: Node) -> Node:
-    """The tree with min(|a|, 2 pi - |a|) replaced by a, whose square it stands for.
+def _check_centres(force: Force, centre: Float64) -> None:
+    """Angles at which an expression that is not periodic may be taken for one that is."""
+    farthest = float(np.degrees(np.abs(centre).max(initial=0.0)))
+    if farthest > 90.0:
+        raise force.expression_error(
+            f"is not periodic and has an angle of {farthest:g} degrees, near which it jumps",
+            "write k*min(a, 2*pi-a)^2; a=abs(theta-theta0); pi=3.14159265358979, or use PeriodicTorsionForce",
+        )
+    if farthest > 0.0:
+        log.warning("%s: taken as periodic; it is not, where an angle is over 180 degrees away", force.name)
 
-    Harmonic impropers here are periodic in that way themselves; an expression that is not is refused, since its energy
-    jumps where the angle goes from 180 to -180 degrees.
-    """
-    count = 0
+
+def _without_wrapping(tree: Node) -> tuple[Node, bool]:
+    """The tree with min(|a|, 2 pi - |a|) replaced by a, whose square it stands for; and whether there was one."""
+    found = False
 
     def replaced(node: Node) -> Node:
-        nonlocal count
+        nonlocal found
         inner = _periodic(node)
         if inner is not None:
-            count += 1
+            found = True
             return inner
         return Node(node.operation, node.text, tuple(replaced(argument) for argument in node.arguments))
 
-    result = replaced(tree)
-    if count == 0:
-        raise force.expression_error(
-            "is no periodic harmonic improper, k*d^2 with d=min(a, 2*pi-a), a=abs(theta-theta0)",
-            "write it so, or use PeriodicTorsionForce",
-        )
-    return result
+    return replaced(tree), found
 
 
 def _periodic(node: Node) -> Node | None:

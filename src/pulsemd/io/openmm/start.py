@@ -105,6 +105,4 @@ def _invented_names(n_atoms: int, waters: NDArray[np.int32]) -> Names:
     for column, name in enumerate(("O", "H1", "H2")):
         atom[waters[:, column]] = name
         residue[waters[:, column]] = "HOH"
-    start = np.zeros(n_atoms, bool)
-    start[0] = True
-    return Names(atom.tolist(), residue.tolist(), np.ones(n_atoms, np.int64), start)
+    return Names(atom.tolist(), residue.tolist(), np.ones(n_atoms, np.int64), np.zeros(n_atoms, bool))
