@@ -29,7 +29,7 @@ def test_mdp_full_output_of_gmx_accepted(tmp_path: Path) -> None:
     settings, _ = read_settings(DATA / "mdp" / "mdout.mdp")
     expected, _ = read_settings(DATA / "top" / "m.mdp")
     assert replace(settings, ignored=(), gen_seed=-1) == replace(expected, ignored=())
-    assert "pme_order (only for lattice sums)" in settings.ignored
+    assert "pme_order (only for coulombtype = pme)" in settings.ignored
 
 
 def test_mdp_names_and_words_any_case_and_hyphens_accepted(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_mdp_dependent_value_resolved_as_gmx(tmp_path: Path, text: str, field: s
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("fourierspacing = 0.12\n", "fourierspacing (only for lattice sums)"),
+        ("fourierspacing = 0.12\n", "fourierspacing (only for coulombtype = pme)"),
         ("emtol = 10\n", "emtol (only for other integrators)"),
         ("tau-t = 0.1\n", "tau_t (only with tcoupl)"),
         ("rlist = 1.2\n", "rlist (it follows from verlet_buffer_tolerance)"),
@@ -96,7 +96,12 @@ def test_mdp_option_without_effect_listed_once(tmp_path: Path, text: str, messag
         ("nsteps = 1.5\n", 1, "not a valid value"),
         ("nsteps = 1_000\n", 1, "not a valid value"),
         ("integrator = sd\n", 1, "integrator = sd: supported: md"),
-        ("coulombtype = PME\n", 1, "supported: cut-off, reaction-field"),
+        ("coulombtype = P3M-AD\n", 1, "supported: cut-off, reaction-field"),
+        ("coulombtype = PME\npme-order = 8\n", 2, "4, 5 or 6"),
+        ("coulombtype = PME\newald-rtol = 0\n", 2, "ewald_rtol = 0.0"),
+        ("coulombtype = PME\nfourierspacing = 0\n", 2, "must be positive"),
+        ("coulombtype = PME\nfourier-ny = -1\n", 2, "a number of points"),
+        ("coulombtype = PME\newald-geometry = 3dc\n", 2, "supported: 3d"),
         ("\ncoulomb-modifier = force-switch\n", 2, "supported: potential-shift, none"),
         ("rvdw-switch = 1.2\nvdw-modifier = force-switch\n", 1, "below rvdw"),
         ("vdwtype = shift\nrvdw-switch = 1.0\n", 2, "below rvdw"),

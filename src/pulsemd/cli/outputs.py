@@ -56,7 +56,7 @@ def open_outputs(transport: Transport, system: System, request: RunRequest, out:
         if interval:
             trajectory = _open_trajectory(system, request, out, interval, before)
             stack.enter_context(trajectory)
-        columns = (*energy_names(system.topology.terms), *RUN_NAMES)
+        columns = (*energy_names(system.topology.terms, system.settings.coulombtype), *RUN_NAMES)
         table = stack.enter_context(EnergyWriter(out / "energies.csv", columns, before))
         write_whole(out / "run.mdp", [to_mdp(s).encode()])
 

@@ -30,13 +30,13 @@ BONDED = (
 )  # fmt: skip
 """Energies of listed terms, in the order of the sums after the first eleven."""
 
-SLOTS = {"lj": 0, "coulomb": 1} | {name: N_PAIR_SUMS + k for k, name in enumerate(BONDED)}
+SLOTS = {"lj": 0, "coulomb": 1} | {name: N_PAIR_SUMS + k for k, name in enumerate((*BONDED, "coulomb_recip"))}
 """Where each energy is in the sums."""
 
 VIRIAL = 2
 """Where the nine elements of the virial begin in the sums."""
 
-N_SUMS = N_PAIR_SUMS + len(BONDED)
+N_SUMS = N_PAIR_SUMS + len(BONDED) + 1
 """Energies and virial of a step; the nine elements of the constraint virial follow in what is summed over ranks."""
 
 
@@ -54,12 +54,13 @@ RUN_NAMES = (
 """What a record holds after the energies of the terms."""
 
 
-def energy_names(kinds: Iterable[str]) -> tuple[str, ...]:
+def energy_names(kinds: Iterable[str], coulombtype: str) -> tuple[str, ...]:
     """Energies of a system with these kinds of bonded terms, in the order of the file formats."""
     has = {"periodic_improper": "improper", "charged_pair14": "lj14"}
     present = {has.get(kind, kind) for kind in kinds}
     present |= {"coulomb14"} if "lj14" in present else set()
-    return (*(name for name in BONDED if name in present), "lj", "coulomb")
+    recip = ("coulomb_recip",) if coulombtype == "pme" else ()
+    return (*(name for name in BONDED if name in present), "lj", "coulomb", *recip)
 
 
 def energy_record(

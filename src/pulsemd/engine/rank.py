@@ -28,6 +28,7 @@ from pulsemd.engine.energies import (
     VIRIAL,
     Kinetic,
 )
+from pulsemd.engine.lattice import LatticeForces
 from pulsemd.engine.local import local_exclusions
 from pulsemd.engine.movers import Movers
 from pulsemd.engine.options import RunOptions
@@ -98,10 +99,12 @@ class Rank:
             system.table, settings, options.precision, system.pair_potential, self._single_point
         )
         self._excluded_constants = system.excluded_constants(self._pair_forces.constants)
+        constants = self._pair_forces.constants
+        self._lattice = LatticeForces(transport, system, constants) if constants.beta else None
         self._bonded = BondedForces(
             topology.terms,
             topology.charge,
-            self._pair_forces.constants.coulomb_factor,
+            constants.coulomb_factor,
             SLOTS,
             VIRIAL,
             FORCE_SCALE if self.reproducible else 0.0,
@@ -274,6 +277,7 @@ class Rank:
 
     def force_phases(self) -> tuple[Phase, ...]:
         """Phases that bring ``forces`` of the owned rows up to date."""
+        lattice = () if self._lattice is None else (Phase("forces.lattice", self.lattice_forces),)
         return (
             Phase("halo.forward.begin", lambda: self.channel_x.forward_begin()),
             Phase("forces.local", self.local_forces),  # reads no ghost row
@@ -281,6 +285,7 @@ class Rank:
             Phase("forces.nonlocal", self.nonlocal_forces),
             Phase("halo.reverse.begin", lambda: self.channel_f.reverse_begin()),
             Phase("forces.local.rest", self.rest_of_local_forces),
+            *lattice,
             Phase("halo.reverse.end", lambda: self.channel_f.reverse_end()),
         )
 
@@ -294,6 +299,13 @@ class Rank:
         """Add the other half, while ghost forces are on their way."""
         n = self.domain.n_local
         self._pair_forces.local(self.x[:n], self.f[:n], self._pair_sums(), half=1)
+
+    def lattice_forces(self) -> None:
+        """Add the reciprocal-space part of electrostatics; collective."""
+        assert self._lattice is not None
+        n = self.domain.n_owned
+        sums = self._sums if self.flags.energies else None
+        self._lattice.add(self.x[:n], self._charge[:n], self.f[:n], sums)
 
     def nonlocal_forces(self) -> None:
         """Add the pairs with a ghost row, the corrections of excluded pairs, and the bonded terms."""

@@ -214,7 +214,7 @@ class Simulation:
         rank = self.rank
         return energy_record(
             rank.sums,
-            energy_names(self.system.topology.terms),
+            energy_names(self.system.topology.terms, self.system.settings.coulombtype),
             rank.kinetic,
             rank.thermostat_work,
             rank.n_dof,

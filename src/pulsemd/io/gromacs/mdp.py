@@ -125,6 +125,15 @@ def _toml_entries(path: str | PathLike[str], text: str) -> tuple[list[Entry], di
     return entries, table
 
 
+_ELECTROSTATICS = {
+    "reaction-field": ("epsilon_rf",),
+    "pme": (
+        *("fourierspacing", "fourier_nx", "fourier_ny", "fourier_nz"),
+        *("pme_order", "ewald_rtol", "ewald_geometry"),
+    ),
+}
+
+
 class _Reader:
     """Turns assignments into settings; remembers where each was made for the messages."""
 
@@ -183,8 +192,7 @@ class _Reader:
             self.ignored.append("rlist (it follows from verlet_buffer_tolerance)")
         if settings.vdw_modifier in ("potential-shift", "none") and settings.rvdw_switch != 0.0:
             self.ignored.append("rvdw_switch (only for vdw_modifier = force-switch or potential-switch)")
-        if settings.coulombtype == "cut-off" and "epsilon_rf" in self.values:
-            self.ignored.append("epsilon_rf (only for coulombtype = reaction-field)")
+        self._note_other_electrostatics(settings)
         return replace(settings, ignored=tuple(self.ignored))
 
     def _resolve_types(self) -> dict[str, Any]:
@@ -199,6 +207,13 @@ class _Reader:
                 self.refuse("epsilon_rf", "coulombtype = reaction-field-zero needs epsilon_rf = 0 (infinite)")
             values["coulombtype"] = "reaction-field"
         return values
+
+    def _note_other_electrostatics(self, s: RunSettings) -> None:
+        """Options of another coulombtype than that of the run are without effect."""
+        for coulombtype, names in _ELECTROSTATICS.items():
+            if s.coulombtype != coulombtype:
+                given = [name for name in names if name in self.values]
+                self.ignored += [f"{name} (only for coulombtype = {coulombtype})" for name in given]
 
     def _check_numbers(self, s: RunSettings) -> None:
         for name in ("dt", "epsilon_r", "rcoulomb", "rvdw"):
@@ -231,8 +246,21 @@ class _Reader:
             )
         if s.verlet_buffer_tolerance < 0 and s.rlist < s.rvdw:
             self.refuse("rlist", f"rlist = {s.rlist} must not be smaller than the cut-off {s.rvdw}")
+        if s.coulombtype == "pme":
+            self._check_lattice_sum(s)
         if s.coulombtype == "reaction-field" and 0 < s.epsilon_rf < s.epsilon_r:
             self.refuse("epsilon_rf", f"epsilon_rf = {s.epsilon_rf} must be 0 (infinite) or >= epsilon_r")
+
+    def _check_lattice_sum(self, s: RunSettings) -> None:
+        if s.fourierspacing <= 0:
+            self.refuse("fourierspacing", f"fourierspacing = {s.fourierspacing} must be positive")
+        for name in ("fourier_nx", "fourier_ny", "fourier_nz"):
+            if getattr(s, name) < 0:
+                self.refuse(name, f"{name} = {getattr(s, name)}: a number of points, or 0 to choose it")
+        if s.pme_order not in (4, 5, 6):
+            self.refuse("pme_order", f"pme_order = {s.pme_order} is not supported: 4, 5 or 6")
+        if not 1e-12 <= s.ewald_rtol <= 0.1:
+            self.refuse("ewald_rtol", f"ewald_rtol = {s.ewald_rtol} is not supported: from 1e-12 to 0.1")
 
     def _resolve_coupling(self, s: RunSettings) -> RunSettings:
         if s.nstcomm == 0:

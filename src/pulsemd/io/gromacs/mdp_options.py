@@ -97,11 +97,18 @@ HONOURED: Mapping[str, Callable[[str], Any]] = {
     "pbc": choice("xyz"),
     "verlet_buffer_tolerance": real,
     "rlist": real,
-    "coulombtype": choice("cut-off", "reaction-field", "reaction-field-zero"),
+    "coulombtype": choice("cut-off", "reaction-field", "reaction-field-zero", "pme"),
     "coulomb_modifier": _MODIFIER,
     "rcoulomb": real,
     "epsilon_r": real,
     "epsilon_rf": real,
+    "fourierspacing": real,
+    "fourier_nx": integer,
+    "fourier_ny": integer,
+    "fourier_nz": integer,
+    "pme_order": integer,
+    "ewald_rtol": real,
+    "ewald_geometry": choice("3d"),
     "vdwtype": choice("cut-off", "switch", "shift"),
     "vdw_modifier": _VDW_MODIFIER,
     "rvdw_switch": real,
@@ -130,15 +137,14 @@ FIXED: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("comm_grps",), ("system",)),
     **dict.fromkeys(("energygrp_table", "energygrp_excl", "qmmm_grps", "imd_group", "couple_moltype"), ()),
     **dict.fromkeys(("acc_grps", "accelerate", "freezegrps", "freezedim", "deform"), ()),
-    **dict.fromkeys(("nwall", "cos_acceleration"), ("0",)),
+    **dict.fromkeys(("nwall", "cos_acceleration", "epsilon_surface"), ("0",)),
     **{f"electric_field_{axis}": ("0",) for axis in "xyz"},
 }
 """Options accepted only if left empty or if every word is one of these."""
 
 _GROUPS: Mapping[str, str] = {
     "only for other integrators": "bd_fric emtol emstep niter fcstep nstcgsteep nbfgscorr rtpi",
-    "only for lattice sums": "fourierspacing fourier_nx fourier_ny fourier_nz pme_order ewald_rtol ewald_rtol_lj "
-    "lj_pme_comb_rule ewald_geometry epsilon_surface",
+    "only for lattice sums of dispersion": "ewald_rtol_lj lj_pme_comb_rule",
     "only for switched Coulomb or tabulated potentials": "rcoulomb_switch table_extension",
     "only for the Nose-Hoover thermostat": "nh_chain_length print_nose_hoover_chain_variables",
     "only with pressure coupling": "pcoupltype nstpcouple tau_p compressibility ref_p",

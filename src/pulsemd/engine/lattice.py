@@ -1,0 +1,90 @@
+"""The reciprocal-space part of PME in the engine: the mesh of a system, and a rank's share of the work."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pulsemd.base.errors import InputError
+from pulsemd.engine.energies import ENERGY_SCALE, SLOTS, VIRIAL
+from pulsemd.engine.system import System
+from pulsemd.halo import Transport
+from pulsemd.kernels.nonbonded.settings import PairConstants
+from pulsemd.kernels.pme.lattice_sum import LatticeSum
+from pulsemd.kernels.pme.mesh import mesh_size
+
+
+def system_mesh(system: System) -> tuple[int, ...]:
+    """Points of the PME mesh along the vectors of the run's box.
+
+    Raises
+    ------
+    InputError
+        If sizes are given for the vectors of a box that the run replaces by shorter ones.
+    """
+    s = system.settings
+    given = np.array([s.fourier_nx, s.fourier_ny, s.fourier_nz])
+    exchange = np.abs(system.frame)
+    if given.any() and not (exchange.sum(axis=1) == 1).all():
+        raise InputError(
+            f"fourier-nx, -ny, -nz = {given.tolist()}: the run replaces the vectors of this box by shorter ones, for "
+            "which these sizes are not meant; leave them out and set fourierspacing"
+        )
+    return mesh_size(system.box, s.fourierspacing, s.pme_order, [int(n) for n in exchange @ given])
+
+
+class LatticeForces:
+    """What a rank does for the lattice sum: its charges go onto the mesh, all ranks solve the sum of their meshes.
+
+    Every rank holds and solves the whole mesh. Charges on it are integers, so the sum, and with it energies and
+    forces, are the same for any number of ranks.
+
+    Parameters
+    ----------
+    transport : Transport
+    system : System
+    constants : PairConstants
+    """
+
+    def __init__(self, transport: Transport, system: System, constants: PairConstants) -> None:
+        self._first = transport.rank == 0
+        self.sum = LatticeSum(
+            system.box,
+            system_mesh(system),
+            system.settings.pme_order,
+            constants.beta,
+            constants.coulomb_factor,
+            float(system.topology.charge.sum()),
+        )
+        self._mesh = transport.reduce(self.sum.mesh.size, np.int64)
+
+    def add(
+        self,
+        x: NDArray[np.int32],
+        charge: NDArray[np.float64],
+        forces: NDArray[Any],
+        sums: NDArray[Any] | None,
+    ) -> None:
+        """Add the forces on a rank's owned atoms; collective.
+
+        Parameters
+        ----------
+        x : (n_owned, 3) int32, lattice units
+        charge : (n_owned,) float64, e
+        forces : (n_owned, 3) float32 kJ/mol/nm, or int64 fixed point
+            OUTPUT, added to.
+        sums : (N_SUMS,) float64 or int64; optional
+            OUTPUT, added to, on rank 0: energy and virial of all ranks.
+        """
+        lattice = self.sum
+        lattice.spread(x, charge)
+        lattice.mesh[...] = self._mesh.sum(lattice.mesh.ravel()).reshape(lattice.mesh.shape)
+        found = lattice.solve(sums is not None)
+        lattice.add_forces(x, charge, forces)
+        if found is not None and sums is not None and self._first:
+            if sums.dtype == np.int64:
+                found = np.rint(found * ENERGY_SCALE).astype(np.int64)
+            sums[SLOTS["coulomb_recip"]] += found[0]
+            sums[VIRIAL : VIRIAL + 9] += found[1:]

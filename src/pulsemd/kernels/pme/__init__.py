@@ -1,0 +1,1 @@
+"""Reciprocal-space part of electrostatics: smooth particle-mesh Ewald (PME)."""

@@ -1,0 +1,120 @@
+"""Smooth particle-mesh Ewald on CPUs: the long-range part of electrostatics by Fourier transforms."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pulsemd.kernels.nonbonded.spec import FORCE_SCALE
+from pulsemd.kernels.pme.mesh import signed_waves, wave_factors
+from pulsemd.kernels.pme.splines import CHARGE_SCALE, mesh_forces, spread_charges
+
+
+class LatticeSum:
+    """Reciprocal-space energy, virial and forces of charges in a periodic box.
+
+    E = f/(2 pi V) sum over waves m of exp(-pi^2 m^2/beta^2)/m^2 |S(m)|^2, with the structure factors S by B-spline
+    interpolation on a mesh, and f the Coulomb factor.
+
+    Parameters
+    ----------
+    box : (3, 3) float64, nm
+    shape : three int
+        Points of the mesh along a, b and c.
+    order : int, 4 to 6
+    beta : float, 1/nm
+    coulomb_factor : float, kJ mol^-1 nm e^-2
+    net_charge : float, e
+        Of the whole system; a uniform background neutralises it.
+
+    Attributes
+    ----------
+    mesh : (n_a, n_b, n_c) int64, units of e / `CHARGE_SCALE`
+        Charges; every rank needs the sum over all ranks before `solve`.
+
+    Notes
+    -----
+    Call `spread`, sum ``mesh`` over the ranks, `solve`, `add_forces`. Ranks that solve the same mesh get the same bits.
+
+    References
+    ----------
+    Essmann, Perera, Berkowitz, Darden, Lee & Pedersen, J. Chem. Phys. 103, 8577 (1995).
+    """
+
+    def __init__(
+        self,
+        box: np.ndarray,
+        shape: tuple[int, ...],
+        order: int,
+        beta: float,
+        coulomb_factor: float,
+        net_charge: float = 0.0,
+    ) -> None:
+        self.order, self.mesh = order, np.zeros(shape, np.int64)
+        self._inverse = np.linalg.inv(box)
+        volume = abs(float(np.linalg.det(box)))
+        self._waves, self._weight = _half_of_waves(shape, self._inverse)
+        square = (self._waves**2).sum(axis=0)
+        square[0, 0, 0] = 1.0
+        self._exponent = (np.pi / beta) ** 2 * square
+        b_a, b_b, b_c = (wave_factors(n, order) for n in shape)
+        factors = b_a[:, None, None] * b_b[:, None] * b_c[: shape[2] // 2 + 1]
+        self._green = coulomb_factor / (np.pi * volume) * np.exp(-self._exponent) / square * factors
+        self._green[0, 0, 0] = 0.0
+        self._square = square
+        self._background = -coulomb_factor * np.pi * net_charge**2 / (2.0 * volume * beta**2)
+        self._potential = np.zeros(shape)
+
+    def spread(self, x: np.ndarray, charge: np.ndarray) -> None:
+        """Put charges [e] (n,) at lattice positions (n, 3) on the mesh, in place of what was there."""
+        self.mesh[...] = 0
+        spread_charges(x, charge, self.order, self.mesh)
+
+    def solve(self, wanted: bool) -> np.ndarray | None:
+        """Find the potential of the charges on the mesh.
+
+        Returns
+        -------
+        (10,) float64, kJ/mol, if wanted
+            Energy and the nine elements of the virial sum of r (x) f, of all charges, with the background.
+        """
+        structure = np.fft.rfftn(self.mesh / CHARGE_SCALE)
+        sums = self._energy_and_virial(structure) if wanted else None
+        structure *= self._green
+        self._potential = np.fft.irfftn(structure, self.mesh.shape, axes=(0, 1, 2), norm="forward")
+        return sums
+
+    def _energy_and_virial(self, structure: np.ndarray) -> np.ndarray:
+        each = 0.5 * self._weight * self._green * (structure.real**2 + structure.imag**2)
+        energy = each.sum() + self._background
+        stretched = each * (-2.0 * (1.0 + self._exponent) / self._square)
+        virial = np.einsum("axyz,bxyz,xyz->ab", self._waves, self._waves, stretched) + energy * np.eye(3)
+        return np.concatenate(([energy], virial.ravel()))
+
+    def add_forces(self, x: np.ndarray, charge: np.ndarray, forces: np.ndarray) -> None:
+        """Add the forces on charges at lattice positions.
+
+        Parameters
+        ----------
+        x : (n, 3) int32, lattice units
+        charge : (n,) float64, e
+        forces : (n, 3) float32 kJ/mol/nm, or int64 fixed point
+            OUTPUT, added to.
+        """
+        found = np.empty((len(x), 3))
+        mesh_forces(x, charge, self.order, self._potential, self._inverse, found)
+        if forces.dtype == np.int64:
+            forces += np.rint(found * FORCE_SCALE).astype(np.int64)
+        else:
+            forces += found.astype(forces.dtype)
+
+
+def _half_of_waves(shape: tuple[int, ...], inverse: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Wave vectors [1/nm] (3, n_a, n_b, n_c/2 + 1) of a real transform, and how often each counts (1, 1, n_c/2 + 1)."""
+    a, b, c = (signed_waves(n) for n in shape)
+    c = c[: shape[2] // 2 + 1]
+    waves = np.stack(np.meshgrid(a, b, np.abs(c), indexing="ij")).astype(np.float64)
+    weight = np.full(len(c), 2.0)
+    weight[0] = 1.0
+    if shape[2] % 2 == 0:
+        weight[-1] = 1.0
+    return np.einsum("dm,mxyz->dxyz", inverse, waves), weight[None, None]
