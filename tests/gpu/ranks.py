@@ -148,8 +148,8 @@ def forces_of_ranks(device, system, shape, r_list, precision, kind="staged", pru
         part.local(prune=prune)
         part.nonlocal_(prune=prune)
         if prune:  # once more with what the pruning kept
-            part.f.fill(0)
-            part.sums.fill(0)
+            device.clear(part.f)
+            device.clear(part.sums)
             part.local()
             part.nonlocal_()
         slots = part.pairs.slots

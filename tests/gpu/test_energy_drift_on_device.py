@@ -1,4 +1,4 @@
-"""Energy conservation over 100 ps on a device, by the limits of `tests/physics/test_energy_drift.py`; slow statistics."""
+"""Energy conservation over 100 ps on a device, by the limits of `tests/physics/test_energy_drift.py`; slow."""
 
 from __future__ import annotations
 

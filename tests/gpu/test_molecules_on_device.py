@@ -14,7 +14,7 @@ from pulsemd.halo import open_transport
 from systems import load
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "parity"))
-from molecules import MOLECULES, molecule_files  # noqa: E402
+from molecules import MOLECULES, molecule_files
 
 pytestmark = pytest.mark.gpu
 
