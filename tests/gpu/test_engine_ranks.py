@@ -11,7 +11,7 @@ from pulsemd.engine.options import RunOptions
 from pulsemd.engine.simulation import Simulation
 from pulsemd.halo import open_transport
 from pulsemd.halo.device.local import local_transports
-from systems import bundled_system, mixed_system
+from systems import MIXED_TOP, SITES_TOP, bundled_system, mixed_system
 
 pytestmark = pytest.mark.gpu
 STEPS = 60
@@ -76,9 +76,10 @@ def test_the_trajectory_of_molecules_on_ranks_has_the_hash_of_one(device, name, 
     assert ranks.trajectory_hash() == alone.trajectory_hash()
 
 
+@pytest.mark.parametrize("top", [MIXED_TOP, SITES_TOP], ids=["atoms", "sites"])
 @pytest.mark.parametrize("rung", ["nvshmem-pulse", "nvshmem-fused"])
-def test_the_trajectory_of_a_mixture_on_two_ranks_has_the_hash_of_one(device, tmp_path, rung):
-    system = mixed_system(tmp_path)
+def test_the_trajectory_of_a_mixture_on_two_ranks_has_the_hash_of_one(device, tmp_path, rung, top):
+    system = mixed_system(tmp_path, top=top, rlist=0.7, rcoulomb=0.65, rvdw=0.65)
     alone = on_one(system, "reproducible")
     alone.run(STEPS)
     ranks = on_ranks(system, 2, "reproducible", rung)
