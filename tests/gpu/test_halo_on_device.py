@@ -65,7 +65,8 @@ def test_rows_of_molecular_dynamics_in_scattered_slots_arrive(device, kind, opti
 def bound(transport, case=ONE_PULSE, grid=(2,), **options):
     """A channel of positions on a grid, with its array and plans."""
     plans = [case.plan(grid, rank)[0] for rank in transport.ranks]
-    array = transport.allocate("rows", max(p.n_local for p in plans), 4, np.int32)
+    n_rows = max(case.plan(grid, rank)[0].n_local for rank in range(int(np.prod(grid))))
+    array = transport.allocate("rows", n_rows, 4, np.int32)
     return transport.channel(plans, array, **options), array, plans
 
 
