@@ -98,6 +98,9 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ranks", type=_count, help="number of ranks (1, or those of mpirun or srun)")
+    parser.add_argument(
+        "--ranks-per-gpu", type=_count, metavar="K", help="with several ranks on GPUs, those of each (1)"
+    )
     parser.add_argument("--grid", type=_grid, metavar="AxBxC", help="cells along each box vector")
     parser.add_argument("--device", choices=("cpu", "cuda", "auto"))
     parser.add_argument("--transport", choices=RUNGS)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import monotonic, perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from pulsemd.cli.outputs import open_outputs
 from pulsemd.cli.request import RunRequest
 from pulsemd.cli.stop import StopRequest
 from pulsemd.engine.checkpoint import continued_system
+from pulsemd.engine.gpu_control import control_of
 from pulsemd.engine.keeper import CheckpointKeeper, Limits
 from pulsemd.engine.simulation import Simulation
 from pulsemd.engine.system import System, prepare_system
@@ -30,6 +31,9 @@ from pulsemd.report.progress import progress_line
 from pulsemd.report.summary import rank_report, summarize, text_summary, write_summary
 from pulsemd.topology.configuration import Configuration
 from pulsemd.topology.records import Topology
+
+if TYPE_CHECKING:
+    from pulsemd.halo.device.transport import GpuTransport
 
 FAR = 10.0
 """Box lengths beyond which a position is remarked on."""
@@ -49,6 +53,11 @@ def run_rank(transport: Transport, request: RunRequest) -> int:
     limits = Limits(request.checkpoint_minutes, stop_at)
     with StopRequest(quiet=transport.rank != 0) as stop:
         return _run(transport, system, request, request.out, limits, stop)
+
+
+def run_process(transport: GpuTransport, request: RunRequest) -> int:
+    """The same in a process that drives a GPU and holds one or more ranks."""
+    return run_rank(control_of(transport), request)
 
 
 def read_input(transport: Transport, request: RunRequest) -> tuple[System, RunRequest]:
@@ -157,7 +166,8 @@ def _run(
             simulation.finish()
         keeper.save()
     digest = simulation.trajectory_hash()
-    reports = transport.allgather(rank_report(simulation))
+    found = transport.allgather(rank_report(simulation))
+    reports = [report for report in found if report is not None]
     if transport.rank == 0:
         _close(simulation, request, summarize(simulation, reports, n_steps, wall, digest), out)
         if keeper.stopped:
@@ -219,7 +229,7 @@ def _decisions(simulation: Simulation) -> str:
 def _crowding(transport: Transport) -> str:
     """A line where ranks on this machine have to share cores, which never makes a run faster."""
     cores = len(os.sched_getaffinity(0))
-    if transport.size <= cores or transport.name == "mpi":
+    if transport.size <= cores or transport.name not in ("loopback", "shmem"):
         return ""
     return f"\nnote: {transport.size} ranks share {cores} core(s); more ranks than cores make a run slower"
 

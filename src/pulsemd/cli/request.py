@@ -15,7 +15,7 @@ from pulsemd.engine.options import RunOptions
 from pulsemd.forcefield.settings import RunSettings
 from pulsemd.systems import system_files
 
-FLAGS = ("ranks", "grid", "device", "transport", "plan", "precision", "timeout")
+FLAGS = ("ranks", "ranks_per_gpu", "grid", "device", "transport", "plan", "precision", "timeout")
 """Flags of all commands that a settings file in TOML may give in its ``[pulsemd]`` table; the command line wins."""
 
 OUTPUT_FLAGS = ("checkpoint_minutes", "max_hours", "trajectory", "positions", "xvg")
@@ -118,11 +118,14 @@ def run_options(args: argparse.Namespace, table: dict[str, Any], started_ranks: 
     if isinstance(values.get("grid"), list):
         values["grid"] = tuple(values["grid"])
     if started_ranks is not None:
+        if values["device"] == "cuda":
+            started_ranks *= values.get("ranks_per_gpu", 1)
         if values.setdefault("ranks", started_ranks) != started_ranks:
             raise ConfigError(
                 f"--ranks {values['ranks']}: {started_ranks} ranks were started; leave --ranks out"
             )
-        values.setdefault("transport", "mpi")
+        if values["device"] != "cuda":
+            values.setdefault("transport", "mpi")
     if values.get("timeout", 1.0) <= 0:
         raise ConfigError(f"--timeout {values['timeout']:g}: a positive number of seconds is needed")
     if values.get("ranks") == 0:

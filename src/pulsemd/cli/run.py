@@ -12,7 +12,7 @@ from pulsemd.base.errors import ConfigError, InputError, OutputError, TransportE
 from pulsemd.cli.request import RunRequest, input_files, output_options, run_options
 from pulsemd.cli.started import started_as
 from pulsemd.engine.device import choose_device
-from pulsemd.halo import TRANSPORTS, launch, open_transport
+from pulsemd.halo import TRANSPORTS, launch, launch_gpus, open_transport
 from pulsemd.io.checkpoint import NAME
 from pulsemd.io.gromacs.mdp import read_settings
 
@@ -29,15 +29,14 @@ def main(args: argparse.Namespace) -> int:
     settings, table = read_settings(mdp)
     started = started_as()
     options = run_options(args, table, None if started is None else started[1])
-    if options.rung not in TRANSPORTS:
-        raise TransportError(
-            f"--transport {options.rung}: is not part of this version, which runs one GPU alone"
-        )
     output = output_options(args, table)
     options = replace(
         options, raise_nstlist=args.nstlist is None, count_images=output.get("positions") == "unwrapped"
     )
-    options = choose_device(options)
+    asked, options = options.device, choose_device(options)
+    if options.device == "cpu" and options.rung not in TRANSPORTS:
+        why = "leave out --device cpu" if asked == "cpu" else options.device_reason
+        raise TransportError(f"--transport {options.rung}: needs GPUs; {why}")
     restart = _checkpoint_file(args) if args.command == "run" else None
     append = restart is not None and _same_folder(restart.parent, Path(args.out))
     first = started is None or started[0] == 0
@@ -55,20 +54,49 @@ def main(args: argparse.Namespace) -> int:
         index=Path(args.index) if args.command == "run" and args.index else None,
         **output,
     )
+    return _run_on_gpus(request, started is not None) if options.several_on_gpus else _run(request, started)
+
+
+def _run(request: RunRequest, started: tuple[int, int] | None) -> int:
+    """One rank in this process, or several in processes of their own."""
+    options = request.options
     if started is not None or (options.ranks == 1 and options.rung == "loopback"):
         from pulsemd.cli.rank import run_rank
 
         with open_transport(options.rung, timeout=options.timeout) as transport:
             return run_rank(transport, request)
-    else:
-        code: int = launch(
-            options.ranks,
-            "pulsemd.cli.rank:run_rank",
+    code: int = launch(
+        options.ranks,
+        "pulsemd.cli.rank:run_rank",
+        request,
+        transport=options.rung,
+        timeout=options.timeout,
+    )
+    return code
+
+
+def _run_on_gpus(request: RunRequest, started: bool) -> int:
+    """Processes with a GPU each, started here or by mpirun."""
+    options = request.options
+    if not started:
+        code: int = launch_gpus(
+            options.ranks // options.ranks_per_gpu,
+            "pulsemd.cli.rank:run_process",
             request,
             transport=options.rung,
+            ranks_per_gpu=options.ranks_per_gpu,
             timeout=options.timeout,
         )
-    return code
+        return code
+    from pulsemd.cli.rank import run_process
+    from pulsemd.halo.rungs.ladder import open_rung
+    from pulsemd.halo.rungs.world import open_gpu_world
+
+    with (
+        open_gpu_world(options.ranks_per_gpu, options.timeout) as world,
+        open_rung(world, options.rung) as transport,
+    ):
+        return run_process(transport, request)
 
 
 def _overrides(args: argparse.Namespace) -> dict[str, Any]:

@@ -284,6 +284,11 @@ def _check_ordinal(cupy: Any, ordinal: int) -> None:
         raise TransportError(f"--device cuda: GPU {ordinal} was asked for, but this machine has {count}")
 
 
+def count_devices() -> int:
+    """GPUs that this process sees."""
+    return int(_cupy().cuda.runtime.getDeviceCount())
+
+
 def has_driver() -> bool:
     """Whether the library of the NVIDIA driver is here; without it nothing else needs to be tried."""
     try:

@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pulsemd.base.errors import ConfigError, TransportError
-from pulsemd.device.cuda import find_device_problem, has_driver
+from pulsemd.device.cuda import count_devices, find_device_problem, has_driver
 from pulsemd.engine.movers import ConstrainedGroups
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.rank import Rank
 from pulsemd.engine.system import System
 from pulsemd.halo import Transport
+from pulsemd.halo.rungs.ladder import GPU_RUNGS
 from pulsemd.kernels.bonded.gpu import kinds_without_kernel
 from pulsemd.kernels.update.gpu import oversized_group
 
@@ -35,7 +36,9 @@ def choose_device(options: RunOptions) -> RunOptions:
     problem = _problem(options)
     if problem is None:
         asked = options.device == "cuda"
-        reason = "as asked for" if asked else "a GPU is there, and one rank uses one"
+        reason = "as asked for" if asked else "a GPU is there"
+        if not asked and options.ranks == 1 and count_devices() > 1:
+            reason += "; small systems run fastest on one, --ranks takes more"
         return replace(options, device="cuda", device_reason=reason, device_asked=asked)
     if options.device == "cuda":
         raise TransportError(f"--device cuda: {problem}")
@@ -43,23 +46,37 @@ def choose_device(options: RunOptions) -> RunOptions:
 
 
 def _problem(options: RunOptions) -> str | None:
-    """Why these options cannot run on a GPU; None if they can."""
+    """Why these options cannot run on GPUs; None if they can."""
     if not has_driver():
         return "this machine has no NVIDIA driver" + (
             "; use --device cpu" if options.device == "cuda" else ""
         )
-    if options.ranks != 1:
-        return f"one GPU runs one rank, and {options.ranks} are asked for; use --ranks 1 or --device cpu"
-    if options.rung != "loopback":
+    if options.transport is not None and options.transport not in _rungs(options):
         return (
-            f"--transport {options.rung} moves memory of the host; use --transport loopback or --device cpu"
+            f"--transport {options.transport} moves memory of the host, or one rank needs none; use one of "
+            f"{', '.join(_rungs(options))}, or --device cpu"
         )
     if options.count_images:
         return "box crossings for --positions unwrapped are counted on CPUs only" + (
             "; use --device cpu" if options.device == "cuda" else ""
         )
     problem = find_device_problem()
-    return None if problem is None else problem.removeprefix("--device cuda: ")
+    if problem is not None:
+        return problem.removeprefix("--device cuda: ")
+    n_gpus, rest = divmod(options.ranks, options.ranks_per_gpu)
+    if rest:
+        return f"{options.ranks} ranks cannot be shared out {options.ranks_per_gpu} to a GPU; change --ranks-per-gpu"
+    if n_gpus > count_devices():
+        return (
+            f"{options.ranks} ranks with {options.ranks_per_gpu} on each need {n_gpus} GPUs, and this machine has "
+            f"{count_devices()}; use fewer --ranks or a larger --ranks-per-gpu"
+        )
+    return None
+
+
+def _rungs(options: RunOptions) -> tuple[str, ...]:
+    """Rungs that these options can use on GPUs."""
+    return ("loopback",) if options.ranks == 1 else GPU_RUNGS
 
 
 def fit_device(options: RunOptions, system: System) -> RunOptions:
@@ -68,12 +85,12 @@ def fit_device(options: RunOptions, system: System) -> RunOptions:
     Raises
     ------
     ConfigError
-        If the GPU was asked for; the message names what it lacks.
+        If the GPU was asked for, or several ranks run on GPUs; the message names what they lack.
     """
     problem = _system_problem(system) if options.device == "cuda" else None
     if problem is None:
         return options
-    if options.device_asked:
+    if options.device_asked or options.several_on_gpus:
         raise ConfigError(f"--device cuda: {problem}; use --device cpu")
     return replace(options, device="cpu", device_reason=problem)
 

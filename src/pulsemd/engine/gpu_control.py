@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from numpy.typing import NDArray
+
+from pulsemd.halo import Transport
 
 if TYPE_CHECKING:
     from pulsemd.halo.device.transport import GpuTransport
@@ -57,3 +59,8 @@ class ProcessControl:
     def agree(self, error: BaseException | None) -> None:
         """Raise the error of any process on all of them."""
         self.gpu.each(lambda local, control: control.agree(None if local else error))
+
+
+def control_of(transport: GpuTransport) -> Transport:
+    """The control plane of a process, where a rank's transport is expected whose data plane is not used."""
+    return cast(Transport, ProcessControl(transport))

@@ -93,6 +93,7 @@ class GpuRank:
     """
 
     energies_ahead, frames_ahead = ENERGIES_AHEAD, FRAMES_AHEAD
+    host_waits_per_step = 0
 
     def __init__(
         self, transport: Transport, system: System, options: RunOptions, r_list: float, nstlist: int

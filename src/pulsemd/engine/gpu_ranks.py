@@ -228,7 +228,7 @@ class GpuRanks:
         self._bring_rows(domains, plans)
         grown = self._make_room(planned[0][1])
         before = self._versions
-        for part, domain, rows, f in zip(self._parts, domains, self._rows, self.f, strict=True):
+        for part, domain, rows, f in zip(self._parts, domains, self._rows, self._forces, strict=True):
             part.begin_search(domain, rows, self.r_list, self._r_inner, f)
         counts = [part.finish_search() for part in self._parts]
         self._bind(plans, grown)
@@ -244,8 +244,9 @@ class GpuRanks:
         """Positions of all local rows to the device: owned ones from the host, ghosts from their owners."""
         if domains[0].most_local > self._row_capacity:
             self._row_capacity = int(domains[0].most_local * GROWTH) + 64
-            self._rows = self.transport.allocate("rows", self._row_capacity, 4, np.int32)
-            self._channel_rows = self.transport.channel(plans, self._rows, directions="forward")
+            rows = self.transport.allocate("rows", self._row_capacity, 4, np.int32)
+            self._rows = list(rows)
+            self._channel_rows = self.transport.channel(plans, rows, directions="forward")
         else:
             self._channel_rows.rebind(plans)
         for rows, domain in zip(self._rows, domains, strict=True):
@@ -262,6 +263,7 @@ class GpuRanks:
         kind = np.int64 if self.reproducible else np.float32
         self.x = self.transport.allocate("positions", self.capacity, 4, np.int32)
         self.f = self.transport.allocate("forces", self.capacity, 4, kind)
+        self._forces = list(self.f)  # the same objects at every search
         for part, x in zip(self._parts, self.x, strict=True):
             part.pairs.pairs.use_slots(x)
         return True
@@ -536,6 +538,11 @@ class GpuRanks:
         self.transport.settle()
 
     # ---- what is read from outside ------------------------------------------------------------------------------
+
+    @property
+    def host_waits_per_step(self) -> int:
+        """Times the host waits for each step: for every pulse both ways where it drives the exchange."""
+        return 0 if self._capturable else 2 * len(self._parts[0].domain.plan.pulses)
 
     def graph_report(self) -> dict[str, int] | str:
         """What the graph of most steps holds, or why there is none."""

@@ -20,7 +20,7 @@ class RunOptions:
     grid : tuple of three int, or None
         Cells along a, b, c; None: chosen by the cost model.
     transport : str or None
-        A rung; None: ``loopback`` for one rank, else ``shmem``.
+        A rung; None: ``loopback`` for one rank, else ``shmem`` on CPUs and the fastest that works on GPUs.
     plan : {'staged', 'direct', 'auto'}
     precision : {'fast', 'reproducible'}
     timeout : float or None
@@ -39,6 +39,8 @@ class RunOptions:
         Whether a GPU may search less often than the settings say, with a larger list cut-off.
     graph : bool
         Whether a GPU runs its steps as CUDA graphs; never with `trace`.
+    ranks_per_gpu : int
+        Ranks that share a GPU and its process.
     """
 
     ranks: int = 1
@@ -54,13 +56,26 @@ class RunOptions:
     device_asked: bool = True
     raise_nstlist: bool = False
     graph: bool = True
+    ranks_per_gpu: int = 1
 
     @property
     def rung(self) -> str:
         """The transport that will be used."""
+        if self.several_on_gpus:
+            return self.transport or "auto"
         return self.transport or ("loopback" if self.ranks == 1 else "shmem")
+
+    @property
+    def several_on_gpus(self) -> bool:
+        """Whether this is a run of several ranks on GPUs."""
+        return self.device == "cuda" and self.ranks > 1
 
     @property
     def plan_kind(self) -> Literal["staged", "direct"]:
         """The plan type that will be used; on CPUs ``auto`` means staged."""
         return "direct" if self.plan == "direct" else "staged"
+
+    @property
+    def n_processes(self) -> int:
+        """Processes of a run of several ranks."""
+        return self.ranks // self.ranks_per_gpu if self.several_on_gpus else self.ranks

@@ -472,6 +472,11 @@ class Rank:
         self.begin_step(StepFlags(step))
         timer.run(self.force_phases())
 
+    @property
+    def host_waits_per_step(self) -> int:
+        """Waits for another rank: two for each pulse."""
+        return 2 * len(self.domain.plan.pulses) if self.transport.size > 1 else 0
+
     def graph_report(self) -> str:
         """Why there is no CUDA graph."""
         return "none: CUDA graphs need a GPU"

@@ -14,7 +14,7 @@ from pulsemd.base.errors import PeerError
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.system import System
 from pulsemd.engine.worker import Job, Report, Worker
-from pulsemd.halo import launch, open_transport
+from pulsemd.halo import launch, launch_gpus, open_transport
 
 _POLL = 0.1
 
@@ -57,7 +57,7 @@ class RanksBehind:
     """
 
     def __init__(self, system: System, options: RunOptions) -> None:
-        pipes = [os.pipe() for _ in range(options.ranks)]
+        pipes = [os.pipe() for _ in range(options.n_processes)]
         reading, writing = os.pipe()
         self._commands = [Connection(write, readable=False) for _, write in pipes]
         self._replies = Connection(reading, writable=False)
@@ -110,13 +110,13 @@ class RanksBehind:
 def _supervise(owner: weakref.ref[RanksBehind], job: Job) -> None:
     error: BaseException | None = None
     try:
-        launch(
-            job.options.ranks,
-            "pulsemd.engine.worker:serve",
-            job,
-            transport=job.options.rung,
-            timeout=job.options.timeout,
-        )
+        options, serve = job.options, "pulsemd.engine.worker:serve"
+        where: dict[str, Any] = {"transport": options.rung, "timeout": options.timeout}
+        if options.several_on_gpus:
+            n, k = options.n_processes, options.ranks_per_gpu
+            launch_gpus(n, f"{serve}_process", job, ranks_per_gpu=k, **where)
+        else:
+            launch(options.ranks, serve, job, **where)
     except BaseException as problem:
         error = problem
     if (ranks := owner()) is not None:

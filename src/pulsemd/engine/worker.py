@@ -8,13 +8,17 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from pulsemd.engine.gpu_control import control_of
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.reporters import Reporter
 from pulsemd.engine.simulation import Simulation
 from pulsemd.engine.system import System
 from pulsemd.halo import Transport
+
+if TYPE_CHECKING:
+    from pulsemd.halo.device.transport import GpuTransport
 
 Report = Callable[[int, Any], None]
 """Called on rank 0 with the number of a reporter and what it is to be given."""
@@ -100,7 +104,8 @@ def _reporters(wanted: list[Wanted], report: Report) -> list[Reporter]:
 def serve(transport: Transport, job: Job) -> None:
     """Carry out the commands that come through a pipe until it is closed; the target of `pulsemd.halo.launch`."""
     with ExitStack() as stack:
-        commands = stack.enter_context(_open(job.process, job.commands[transport.rank], os.O_RDONLY))
+        number = transport.rank // job.options.ranks_per_gpu
+        commands = stack.enter_context(_open(job.process, job.commands[number], os.O_RDONLY))
         first = transport.rank == 0
         replies = stack.enter_context(_open(job.process, job.replies, os.O_WRONLY)) if first else None
 
@@ -119,6 +124,11 @@ def serve(transport: Transport, job: Job) -> None:
             except EOFError:  # the simulation was closed, or its process has ended
                 return
             send("done", worker.do(command, tuple(arguments), report))
+
+
+def serve_process(transport: GpuTransport, job: Job) -> None:
+    """The same for a process that drives a GPU and holds one or more ranks."""
+    serve(control_of(transport), job)
 
 
 def _open(process: int, descriptor: int, mode: int) -> Connection:

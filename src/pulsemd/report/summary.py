@@ -50,7 +50,7 @@ def summarize(
     return {
         "atoms": simulation.system.topology.n_atoms,
         "ranks": transport.size,
-        "ranks_per_gpu": 1 if simulation.options.device == "cuda" else None,
+        "ranks_per_gpu": simulation.options.ranks_per_gpu if simulation.options.device == "cuda" else None,
         "grid": list(simulation.grid.shape),
         "device": simulation.options.device,
         "device_name": simulation.rank.device_name,
@@ -67,7 +67,7 @@ def summarize(
         "ns_per_day": settings.dt * 86.4 / per_step if per_step else 0.0,
         "wall_seconds": wall,
         "graph": simulation.rank.graph_report(),
-        "host_blocking_waits_per_step": 2 * len(plan.pulses) if transport.size > 1 else 0,
+        "host_blocking_waits_per_step": simulation.rank.host_waits_per_step,
         "phases": phase_table(reports),
         "owned_atoms": [report["owned"] for report in reports],
         "ghost_atoms": [report["ghosts"] for report in reports],
