@@ -22,6 +22,7 @@ IN_PYTHON = SimpleNamespace(pair_potential=object())
 def gpu(monkeypatch):
     monkeypatch.setattr(device, "has_driver", lambda: True)
     monkeypatch.setattr(device, "find_device_problem", lambda: None)
+    monkeypatch.setattr(device, "count_devices", lambda: 1)
 
 
 def test_auto_takes_a_gpu_that_is_there(gpu):
@@ -47,6 +48,24 @@ def test_unwrapped_positions_take_the_cpu_unless_a_gpu_was_asked_for(gpu):
     assert (options.device, "unwrapped" in options.device_reason) == ("cpu", True)
     with pytest.raises(TransportError, match=r"--positions unwrapped .*; use --device cpu"):
         device.choose_device(RunOptions(device="cuda", count_images=True))
+
+
+def test_more_processes_than_gpus_are_refused_with_the_numbers_and_auto_takes_the_cpu(gpu):
+    with pytest.raises(TransportError, match="4 ranks with 2 on each need 2 GPUs, and this machine has 1"):
+        device.choose_device(RunOptions(device="cuda", ranks=4, ranks_per_gpu=2))
+    assert device.choose_device(RunOptions(device="auto", ranks=2)).device == "cpu"
+    assert device.choose_device(RunOptions(device="cuda", ranks=4, ranks_per_gpu=4)).device == "cuda"
+
+
+def test_ranks_that_cannot_be_shared_out_are_refused(gpu):
+    with pytest.raises(TransportError, match="3 ranks cannot be shared out 2 to a GPU"):
+        device.choose_device(RunOptions(device="cuda", ranks=3, ranks_per_gpu=2))
+
+
+def test_several_ranks_on_gpus_that_cannot_compute_the_system_are_refused(gpu):
+    options = device.choose_device(RunOptions(device="auto", ranks=2, ranks_per_gpu=2))
+    with pytest.raises(ConfigError, match="in Python runs on CPUs only"):
+        device.fit_device(options, IN_PYTHON)
 
 
 def test_cpus_compute_every_system():
