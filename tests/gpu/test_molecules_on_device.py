@@ -1,48 +1,34 @@
-"""Energies and forces of the systems of molecules of the parity tests on a device, against the CPU."""
+"""Energies, virial and forces of the systems of molecules of the parity tests on a device: CPU, GROMACS, OpenMM."""
 
 from __future__ import annotations
-
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pulsemd.engine.options import RunOptions
-from pulsemd.engine.simulation import Simulation
-from pulsemd.halo import open_transport
-from systems import load
-
-sys.path.append(str(Path(__file__).resolve().parent.parent / "parity"))
-from molecules import MOLECULES, molecule_files
+from molecules import MOLECULES, read, recorded_energies, recorded_forces
+from single_points import forces_of, simulate, virial_of
 
 pytestmark = pytest.mark.gpu
+ENERGY, FORCE = 1e-5, 1e-5
+"""Relative tolerances of every term and, in the L2 norm, of the forces."""
 
 
-@pytest.fixture(
-    scope="module", params=[name for name in MOLECULES if name not in ("water-ethanol", "peptide")]
-)
-def system(request, tmp_path_factory):
-    """DHFR and the others that are not bundled; `test_engine_runs` has those."""
-    files = molecule_files(request.param, tmp_path_factory.mktemp(request.param))
-    return load(files.configuration, files.topology, files.parameters)
-
-
-@pytest.fixture(scope="module")
-def reference(system):
-    return single_point(system, "reproducible", "cpu")
-
-
-def single_point(system, precision, device):
-    options = RunOptions(precision=precision, device=device)
-    return Simulation(open_transport("loopback"), system, options).evaluate()
-
-
-@pytest.mark.parametrize("precision", ["fast", "reproducible"])
-def test_energies_of_molecules_on_device_equal_cpu(device, system, reference, precision):
-    mine = single_point(system, precision, "cuda")
-    assert mine.keys() == reference.keys()
-    for term in reference.keys() - {"pressure", "total", "conserved"}:
-        assert mine[term] == pytest.approx(reference[term], rel=1e-5, abs=2e-3), term
-    assert np.isfinite(mine["pressure"])
-    assert mine["pressure"] == pytest.approx(reference["pressure"], abs=1.0)
+@pytest.mark.parametrize("name", MOLECULES)
+def test_energies_and_forces_of_molecules_on_device(device, name):
+    system = read(name)
+    cpu = simulate(system, "reproducible", "cpu")
+    reference, gmx = cpu.evaluate(), recorded_energies(name)
+    virial, largest = virial_of(cpu)
+    atoms, forces, _ = recorded_forces(name)
+    for precision in ("fast", "reproducible"):
+        simulation = simulate(system, precision)
+        energies = simulation.evaluate()
+        assert energies.keys() == reference.keys()
+        for term in reference.keys() - {"pressure", "total", "conserved"}:
+            assert energies[term] == pytest.approx(reference[term], rel=ENERGY, abs=2e-3), (precision, term)
+        for term, value in gmx.items():
+            tolerance = 1.0 if term == "pressure" else 2e-3
+            assert energies[term] == pytest.approx(value, rel=ENERGY, abs=tolerance), (precision, term)
+        np.testing.assert_allclose(virial_of(simulation)[0], virial, rtol=0, atol=2e-5 * largest)
+        mine = forces_of(simulation)[atoms]
+        assert np.linalg.norm(mine - forces) <= FORCE * np.linalg.norm(forces), precision

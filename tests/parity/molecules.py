@@ -5,12 +5,16 @@ from __future__ import annotations
 import csv
 import gzip
 import re
+from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pulsemd.engine.system import System, prepare_system
 from pulsemd.io.gromacs import read_gro, read_top, write_gro
+from pulsemd.io.gromacs.system import read_system
 from pulsemd.systems import SystemFiles, system_files
 
 DATA = Path(__file__).parent / "data" / "molecules"
@@ -88,3 +92,20 @@ def recorded_forces(name: str) -> tuple[NDArray[np.int64], NDArray[np.float32], 
     """Atoms (k,), forces on them (k, 3) [kJ/mol/nm], and the program they are from."""
     with np.load(DATA / f"{name}.npz") as archive:
         return archive["atoms"], archive["forces"], str(archive["program"])
+
+
+@lru_cache(maxsize=1)
+def read(name: str) -> System:
+    """The system of these files."""
+    with TemporaryDirectory() as folder:
+        files = molecule_files(name, Path(folder))
+        reference = Path(folder) / "ref.gro"
+        topology, table, frame, settings = read_system(
+            files.configuration,
+            files.topology,
+            files.parameters,
+            (),
+            reference if reference.exists() else None,
+        )
+    start = (frame.positions, frame.velocities, frame.box, frame.reference)
+    return prepare_system(topology, table, settings, *start)

@@ -2,40 +2,18 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
-
 import numpy as np
 import pytest
 
-from molecules import MOLECULES, molecule_files, recorded_energies, recorded_forces
+from molecules import MOLECULES, read, recorded_energies, recorded_forces
 from pulsemd.engine.energies import energy_names
 from pulsemd.engine.options import RunOptions
-from pulsemd.engine.system import System, prepare_system
 from pulsemd.halo import launch
-from pulsemd.io.gromacs.system import read_system
 
 ENERGY = 1e-5
 """Relative tolerance of every term; measured: 9e-7 at most. Sums that nearly cancel: 1e-3 kJ/mol."""
 FORCE = 1e-5
 """Relative L2 tolerance of forces."""
-
-
-@lru_cache(maxsize=1)
-def read(name: str) -> System:
-    with TemporaryDirectory() as folder:
-        files = molecule_files(name, Path(folder))
-        reference = Path(folder) / "ref.gro"
-        topology, table, frame, settings = read_system(
-            files.configuration,
-            files.topology,
-            files.parameters,
-            (),
-            reference if reference.exists() else None,
-        )
-    start = (frame.positions, frame.velocities, frame.box, frame.reference)
-    return prepare_system(topology, table, settings, *start)
 
 
 def evaluate(name, ranks=1, precision="fast", plan="auto"):
