@@ -231,7 +231,7 @@ LONG = {"rcoulomb": "1.4", "rvdw": "1.4", "rlist": "1.4", "rvdw-switch": "0.4"}
 ENDINGS = {
     "force_switch": {"vdw-modifier": "force-switch"},
     "potential_switch": {"vdw-modifier": "potential-switch"},
-    "vdwtype_shift": {"vdwtype": "shift", "rvdw-switch": "0.0"},
+    "vdwtype_shift": {"vdwtype": "shift", "rvdw-switch": "0.9"},
     "vdwtype_switch": {"vdwtype": "switch", "coulombtype": "reaction-field-zero", "epsilon-rf": "0"},
     "coulomb_shift": {
         "coulombtype": "cut-off",
@@ -242,6 +242,17 @@ ENDINGS = {
 """How pair potentials end at the cut-off, by name: options besides `LONG`."""
 
 CASES |= {name: Case(options=LONG | options) for name, options in ENDINGS.items()}
+DISPERSION = {
+    "dispersion_plain": {"DispCorr": "EnerPres", "vdw-modifier": "none"},
+    "dispersion_shift": {"DispCorr": "AllEnerPres", "vdw-modifier": "potential-shift"},
+    "dispersion_force_switch": {"DispCorr": "AllEnerPres", "vdw-modifier": "force-switch"},
+    "dispersion_potential_switch": {"DispCorr": "AllEnerPres", "vdw-modifier": "potential-switch"},
+    "dispersion_energy": {"DispCorr": "Ener", "vdw-modifier": "force-switch"},
+    "dispersion_all_energy": {"DispCorr": "AllEner", "vdw-modifier": "potential-shift"},
+}
+"""Long-range corrections by name: options besides `LONG`."""
+
+CASES |= {name: Case(options=LONG | options) for name, options in DISPERSION.items()}
 CASES |= {name: Case(conf="sites.gro", sites=sites_of(name)) for name in SITES}
 SHORT = {"rcoulomb": "0.6", "rvdw": "0.6", "rlist": "0.6"}
 CASES["all_sites"] = Case(conf="sites.gro", sites=sites_of(*list(SITES)[:4]), options=SHORT)

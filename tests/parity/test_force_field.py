@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from force_field import CASES, DATA, OF_RUNS, read, recorded
+from force_field import CASES, DATA, DISPERSION, ENDINGS, OF_RUNS, read, recorded
 from pulsemd.engine.options import RunOptions
 from pulsemd.halo import launch
 
@@ -34,6 +34,14 @@ def test_force_field_energies_and_forces_agree_with_gmx(name, precision):
         ]  # gmx 2022.5 loses the force of these sites: its forces do not sum to zero
         assert np.abs(expected.sum(0)).max() > 100
     assert np.linalg.norm(forces - expected) <= 1e-5 * np.linalg.norm(expected)
+
+
+@pytest.mark.parametrize("name", [*ENDINGS, *DISPERSION])
+def test_pressure_with_each_ending_and_correction_agrees_with_gmx(name):
+    """Nothing moves and nothing is constrained: the pressure is the virial, and that of the correction."""
+    energies, _, _ = evaluate(name, precision="reproducible")
+    assert energies["pressure"] == pytest.approx(GMX[name]["pressure"], rel=1e-5)
+    assert ("dispersion_correction" in energies) == (name in DISPERSION)
 
 
 @pytest.mark.parametrize("name", ["all_terms", "all_sites", "tip4p", "tip5p"])

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulsemd.cli.request import RunRequest
-from pulsemd.engine.energies import RUN_NAMES, energy_names
+from pulsemd.engine.energies import RUN_NAMES
 from pulsemd.engine.reporters import Frame, Reporter
 from pulsemd.engine.system import System
 from pulsemd.halo import Transport
@@ -56,7 +56,7 @@ def open_outputs(transport: Transport, system: System, request: RunRequest, out:
         if interval:
             trajectory = _open_trajectory(system, request, out, interval, before)
             stack.enter_context(trajectory)
-        columns = (*energy_names(system.topology.terms, system.settings.coulombtype), *RUN_NAMES)
+        columns = (*system.energy_names, *RUN_NAMES)
         table = stack.enter_context(EnergyWriter(out / "energies.csv", columns, before))
         write_whole(out / "run.mdp", [to_mdp(s).encode()])
 

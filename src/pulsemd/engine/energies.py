@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulsemd.base.units import ATOMIC_MASS_PER_NM3, BAR, BOLTZMANN
+from pulsemd.forcefield.dispersion import DispersionCorrection
 
 ENERGY_SCALE = 2.0**20
 """Fixed point of energies and virials in reproducible mode, units per kJ/mol."""
@@ -54,13 +55,18 @@ RUN_NAMES = (
 """What a record holds after the energies of the terms."""
 
 
-def energy_names(kinds: Iterable[str], coulombtype: str) -> tuple[str, ...]:
+DISPERSION = "dispersion_correction"
+"""Name of the one energy that follows from the volume alone."""
+
+
+def energy_names(kinds: Iterable[str], coulombtype: str, dispersion: bool) -> tuple[str, ...]:
     """Energies of a system with these kinds of bonded terms, in the order of the file formats."""
     has = {"periodic_improper": "improper", "charged_pair14": "lj14"}
     present = {has.get(kind, kind) for kind in kinds}
     present |= {"coulomb14"} if "lj14" in present else set()
-    recip = ("coulomb_recip",) if coulombtype == "pme" else ()
-    return (*(name for name in BONDED if name in present), "lj", "coulomb", *recip)
+    more = [("coulomb_recip", coulombtype == "pme"), (DISPERSION, dispersion)]
+    last = (name for name, there in more if there)
+    return (*(name for name in BONDED if name in present), "lj", "coulomb", *last)
 
 
 def energy_record(
@@ -71,6 +77,7 @@ def energy_record(
     n_dof: int,
     volume: float,
     total_mass: float,
+    dispersion: DispersionCorrection | None = None,
 ) -> dict[str, float]:
     """Energies of one step under the names of the file formats.
 
@@ -83,12 +90,17 @@ def energy_record(
     kinetic : float, mean of the two half steps, kJ/mol
     thermostat_work : float, kJ/mol given by the thermostat so far
     volume : float, nm^3; total_mass : float, amu
+    dispersion : DispersionCorrection or None
+        Adds to the energies and to the pressure.
 
     Notes
     -----
-    Pressure is (2 E_kin + tr sum r (x) f) / 3V.
+    Pressure is (2 E_kin + tr sum r (x) f) / 3V, and that of the long-range correction.
     """
-    terms = {name: float(sums[SLOTS[name]]) for name in names}
+    terms = {name: float(sums[SLOTS[name]]) for name in names if name in SLOTS}
+    if dispersion is not None:
+        terms[DISPERSION] = dispersion.energy(volume)
+    beyond = 0.0 if dispersion is None else dispersion.pressure(volume)
     potential = sum(terms.values())
     trace = float(sums[VIRIAL : VIRIAL + 9 : 4].sum() + sums[N_SUMS : N_SUMS + 9 : 4].sum())
     return terms | {
@@ -97,7 +109,7 @@ def energy_record(
         "total": potential + kinetic,
         "conserved": potential + kinetic - thermostat_work,
         "temperature": 2.0 * kinetic / (n_dof * BOLTZMANN) if n_dof > 0 else 0.0,
-        "pressure": (2.0 * kinetic + trace) / (3.0 * volume) * BAR,
+        "pressure": ((2.0 * kinetic + trace) / (3.0 * volume) + beyond) * BAR,
         "volume": volume,
         "density": total_mass / volume * ATOMIC_MASS_PER_NM3,
     }

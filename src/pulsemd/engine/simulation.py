@@ -14,7 +14,7 @@ from pulsemd.domain.atoms import LocalAtoms
 from pulsemd.domain.lattice import check_cutoff
 from pulsemd.engine.blowup import describe_failure
 from pulsemd.engine.device import fit_device, new_rank
-from pulsemd.engine.energies import energy_names, energy_record
+from pulsemd.engine.energies import energy_record
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.reporters import Frame, PendingReports, Report, Reporter, steps_to_next
 from pulsemd.engine.setup import choose_list_cutoff, choose_nstlist
@@ -214,12 +214,13 @@ class Simulation:
         rank = self.rank
         return energy_record(
             rank.sums,
-            energy_names(self.system.topology.terms, self.system.settings.coulombtype),
+            self.system.energy_names,
             rank.kinetic,
             rank.thermostat_work,
             rank.n_dof,
             self.system.volume,
             rank.total_mass,
+            self.system.dispersion,
         )
 
     def gather(self) -> Frame | None:

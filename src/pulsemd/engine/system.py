@@ -18,12 +18,15 @@ from pulsemd.domain.lattice import (
     unimodular_inverse,
 )
 from pulsemd.engine.coupling import maxwell_velocities
+from pulsemd.engine.energies import energy_names
 from pulsemd.engine.molecules import BondTree, bond_tree
 from pulsemd.engine.movers import Movers
+from pulsemd.forcefield.dispersion import DispersionCorrection
 from pulsemd.forcefield.nonbonded import LennardJonesTable
 from pulsemd.forcefield.settings import RunSettings
+from pulsemd.kernels.nonbonded.dispersion import dispersion_correction
 from pulsemd.kernels.nonbonded.potential import PairPotential
-from pulsemd.kernels.nonbonded.settings import PairConstants
+from pulsemd.kernels.nonbonded.settings import PairConstants, pair_constants
 from pulsemd.topology.records import Topology
 
 
@@ -71,6 +74,8 @@ class System:
         In place of Lennard-Jones.
     excluded_field : bool
         Whether the reaction field acts between excluded pairs and on each charge itself: as in GROMACS, not in OpenMM.
+    given_dispersion : DispersionCorrection or None
+        Long-range correction where it does not follow from the settings.
     """
 
     topology: Topology
@@ -87,6 +92,7 @@ class System:
     image: NDArray[np.int32] | None = None
     pair_potential: PairPotential | None = None
     excluded_field: bool = True
+    given_dispersion: DispersionCorrection | None = None
 
     @property
     def volume(self) -> float:
@@ -96,6 +102,30 @@ class System:
     def excluded_constants(self, constants: PairConstants) -> PairConstants:
         """Constants for the corrections of excluded pairs and self terms, of those for pairs."""
         return constants if self.excluded_field else replace(constants, k_rf=0.0, c_rf=0.0)
+
+    @cached_property
+    def dispersion(self) -> DispersionCorrection | None:
+        """The long-range correction, if there is one."""
+        mode, topology = self.settings.dispcorr, self.topology
+        if self.given_dispersion is not None or mode == "no":
+            return self.given_dispersion
+        if self.pair_potential is not None:
+            raise InputError(
+                f"DispCorr = {mode} corrects Lennard-Jones; with a pair potential in its place use no"
+            )
+        return dispersion_correction(
+            mode,
+            pair_constants(self.settings),
+            self.table,
+            topology.type_index,
+            topology.exclusion_offset,
+            topology.exclusion_atoms,
+        )
+
+    @property
+    def energy_names(self) -> tuple[str, ...]:
+        """Energies of the system, in the order of the file formats."""
+        return energy_names(self.topology.terms, self.settings.coulombtype, self.dispersion is not None)
 
     def user_lattice(self, x: NDArray[np.int32]) -> NDArray[np.int32]:
         """Lattice positions of the files' frame; exact, modulo 2^32."""

@@ -88,7 +88,7 @@ class RunSettings:
     vdw_modifier: Literal["potential-shift", "none", "force-switch", "potential-switch"] = "potential-shift"
     rvdw_switch: float = 0.0
     rvdw: float = 1.0
-    dispcorr: Literal["no"] = "no"
+    dispcorr: Literal["no", "ener", "enerpres", "allener", "allenerpres"] = "no"
     tcoupl: Literal["no", "v-rescale"] = "no"
     nsttcouple: int = 10
     tc_grps: tuple[str, ...] = ()

@@ -44,7 +44,9 @@ def segment(first: int, n: int, capped: bool = True) -> app.Modeller:
     topology, positions = app.Topology(), []
     chain = topology.addChain()
 
-    def add(place: int, name: str, renamed: dict[str, str] | None, residue: app.topology.Residue | None = None) -> None:
+    def add(
+        place: int, name: str, renamed: dict[str, str] | None, residue: app.topology.Residue | None = None
+    ) -> None:
         residue = residue or topology.addResidue(name, chain)
         for atom in residues[place].atoms():
             if atom.element is app.element.hydrogen or (renamed is not None and atom.name not in renamed):
@@ -86,7 +88,10 @@ def ligand(field: app.ForceField, name: str) -> app.Modeller:
     flat.addForce(repel)
     for stage in (flat, system):
         simulation = app.Simulation(
-            topology, stage, openmm.LangevinMiddleIntegrator(600, 10, 0.0005), openmm.Platform.getPlatformByName("CPU")
+            topology,
+            stage,
+            openmm.LangevinMiddleIntegrator(600, 10, 0.0005),
+            openmm.Platform.getPlatformByName("CPU"),
         )
         simulation.integrator.setRandomNumberSeed(SEED)
         simulation.context.setPositions(positions)
@@ -120,7 +125,10 @@ def tip4pew() -> tuple[app.Topology, openmm.System, object]:
     model.addHydrogens(field)
     model.addSolvent(field, model="tip4pew", boxSize=openmm.Vec3(2.8, 2.6, 2.7), neutralize=False)
     system = field.createSystem(
-        model.topology, nonbondedMethod=app.CutoffPeriodic, nonbondedCutoff=CUTOFF, switchDistance=0.75 * unit.nanometer
+        model.topology,
+        nonbondedMethod=app.CutoffPeriodic,
+        nonbondedCutoff=CUTOFF,
+        switchDistance=0.75 * unit.nanometer,
     )
     nonbonded_of(system).setReactionFieldDielectric(1e30)
     return model.topology, system, model.positions
@@ -161,7 +169,10 @@ def sulfonamide() -> tuple[app.Topology, openmm.System, object]:
     model = ligand(field, "BSAM")
     model.addSolvent(field, boxSize=openmm.Vec3(2.6, 2.7, 2.6), neutralize=False)
     system = field.createSystem(
-        model.topology, nonbondedMethod=app.CutoffPeriodic, nonbondedCutoff=CUTOFF, switchDistance=0.8 * unit.nanometer
+        model.topology,
+        nonbondedMethod=app.CutoffPeriodic,
+        nonbondedCutoff=CUTOFF,
+        switchDistance=0.8 * unit.nanometer,
     )
     return model.topology, system, model.positions
 
@@ -181,7 +192,9 @@ def parmed() -> tuple[app.Topology, openmm.System, object]:
             subprocess.run(["gmx", "-quiet", *command.split()], cwd=folder, check=True, capture_output=True)
         reader.gromacs.GROMACS_TOPDIR = "/usr/share/gromacs/top"
         top = reader.load_file(f"{folder}/topol.top", xyz=f"{folder}/c.gro")
-    system = top.createSystem(nonbondedMethod=app.CutoffPeriodic, nonbondedCutoff=CUTOFF, constraints=app.HBonds)
+    system = top.createSystem(
+        nonbondedMethod=app.CutoffPeriodic, nonbondedCutoff=CUTOFF, constraints=app.HBonds
+    )
     return top.topology, system, top.positions
 
 

@@ -240,6 +240,10 @@ class _Reader:
                 "rvdw_switch",
                 f"rvdw_switch = {s.rvdw_switch} must be below rvdw = {s.rvdw} with vdw_modifier = {s.vdw_modifier}",
             )
+        if s.dispcorr != "no" and s.vdw_modifier == "potential-switch" and s.rvdw_switch == 0:
+            self.refuse(
+                "rvdw_switch", "rvdw_switch = 0: DispCorr with potential-switch needs a value above 0"
+            )
         if s.verlet_buffer_tolerance == 0:
             self.refuse(
                 "verlet_buffer_tolerance", "verlet_buffer_tolerance = 0: positive, or -1 to use rlist"

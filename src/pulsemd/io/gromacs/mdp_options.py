@@ -113,7 +113,7 @@ HONOURED: Mapping[str, Callable[[str], Any]] = {
     "vdw_modifier": _VDW_MODIFIER,
     "rvdw_switch": real,
     "rvdw": real,
-    "dispcorr": choice("no"),
+    "dispcorr": choice("no", "ener", "enerpres", "allener", "allenerpres"),
     "tcoupl": choice("no", "v-rescale"),
     "nsttcouple": integer,
     "tc_grps": group_names,

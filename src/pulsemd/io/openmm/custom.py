@@ -115,7 +115,9 @@ def custom_torsions(draft: SystemDraft, force: Force) -> None:
     atoms = torsion_atoms(force)
     parameters = parameters_of(force, "Torsions", "PerTorsionParameters")
     tree, periodic = _without_wrapping(parse_energy(force))
-    names = {name: Powers({0.0: np.asarray(value)}) for name, value in {**force.globals(), **parameters}.items()}
+    names = {
+        name: Powers({0.0: np.asarray(value)}) for name, value in {**force.globals(), **parameters}.items()
+    }
     powers = evaluate_powers(force, tree, {**names, "theta": Powers({1.0: np.ones(())})})
     found = {n: np.broadcast_to(c, len(atoms)) for n, c in powers.coefficients.items()}
     centre, k = _harmonic(force, found, len(atoms), "the dihedral angle")
