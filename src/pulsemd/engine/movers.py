@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from pulsemd.base.distinct import distinct_rows
 from pulsemd.base.errors import InputError
 from pulsemd.domain.lattice import LATTICE
 from pulsemd.kernels.constraints.settle import settle_geometry
@@ -35,11 +36,10 @@ def water_kinds(topology: Topology) -> list[tuple[Int32, Float64]]:
         raise InputError(
             f"settles: the hydrogens of the water with {atom} differ in mass; SETTLE needs them equal"
         )
-    parameters = np.column_stack([mass[:, :2], topology.settle_parameters])
-    unique, kind = np.unique(parameters, axis=0, return_inverse=True)
+    unique, kind = distinct_rows([*mass[:, :2].T, *topology.settle_parameters.T])
     kinds = []
     for k, row in enumerate(unique):
-        waters = topology.settle_atoms[kind.ravel() == k]
+        waters = topology.settle_atoms[kind == k]
         try:
             kinds.append((waters, settle_geometry(*(float(value) for value in row))))
         except ValueError as error:

@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from pulsemd.base.distinct import distinct_rows
 from pulsemd.base.errors import InputError
 from pulsemd.base.units import BOLTZMANN
 from pulsemd.domain.lattice import LATTICE, widths
@@ -121,7 +122,8 @@ def _atom_kinds(system: System) -> AtomKinds:
     """Atoms of equal type, charge and motion, counted."""
     t = system.topology
     columns = [t.type_index, t.charge, *_motion(system)]
-    unique, count = np.unique(np.column_stack(columns), axis=0, return_counts=True)
+    unique, kind = distinct_rows(columns)
+    count = np.bincount(kind, minlength=len(unique))
     motion = Motion(unique[:, 2], unique[:, 3], unique[:, 4])
     return AtomKinds(unique[:, 0].astype(np.int64), unique[:, 1], motion, count)
 
