@@ -99,8 +99,6 @@ def _system_problem(system: System) -> str | None:
     """What of this system a GPU cannot compute; None if everything."""
     if system.pair_potential is not None:
         return "a pair potential in Python runs on CPUs only"
-    if system.settings.coulombtype == "pme":
-        return "coulombtype = PME runs on CPUs only"
     if kinds := kinds_without_kernel(system.topology.terms):
         return f"terms of these kinds run on CPUs only: {', '.join(kinds)}"
     return oversized_group(ConstrainedGroups(system.topology))

@@ -25,6 +25,7 @@ from pulsemd.domain.grid import choose_grid
 from pulsemd.engine.blowup import BONDED_OUT_OF_RANGE, CANNOT_MOVE, OVERLAPS, Failure
 from pulsemd.engine.coupling import StepFlags, degrees_of_freedom, step_flags
 from pulsemd.engine.energies import ENERGY_SCALE, N_PAIR_SUMS, N_SUMS, SLOTS, VIRIAL
+from pulsemd.engine.lattice import add_background, system_mesh
 from pulsemd.engine.local import exclusion_pairs
 from pulsemd.engine.movers import ConstrainedGroups, water_kinds
 from pulsemd.engine.options import RunOptions
@@ -35,6 +36,7 @@ from pulsemd.kernels.bonded.gpu import GpuBonded
 from pulsemd.kernels.nonbonded.exclusions import count_within, self_energy
 from pulsemd.kernels.nonbonded.exclusions_gpu import GpuExclusions
 from pulsemd.kernels.nonbonded.gpu import GpuPairForces
+from pulsemd.kernels.pme.gpu import GpuLatticeSum
 from pulsemd.kernels.search.gpu_layout import Slots
 from pulsemd.kernels.update.gpu import NO_ERROR, GpuUpdate, UpdateConstants
 from pulsemd.schedule.graphs import StepGraphs
@@ -139,6 +141,7 @@ class GpuRank:
             system.box,
             fixed,
         )
+        self._lattice = self._lattice_sum()
         self._sums = self.device.zeros(N_SUMS + 9, np.int64 if fixed else np.float64)
         self._pair_sums, self._constraint_virial = self._sums[:N_PAIR_SUMS], self._sums[N_SUMS:]
         self._r_inner = None if fixed else inner_cutoff(system, r_list, PRUNE_INTERVAL, nstlist)
@@ -148,7 +151,7 @@ class GpuRank:
         self._first_step = self._clock = system.step
         self._update.set_step(system.step)
         self._update.set_start(system.step)
-        self._bonded_branch = self.device.new_stream(priority=-1) if self._bonded.n_terms else None
+        self._beside = self._work_beside_pairs()
         self._graphs = StepGraphs(self.device) if options.graph and not options.trace else None
         self._phases = self.phases()
         self._silent = PhaseTimer()
@@ -161,6 +164,22 @@ class GpuRank:
         self._ahead: Callable[[], list[Array]] | None = None
         self.search()
         self._verify_masks()
+
+    def _lattice_sum(self) -> GpuLatticeSum | None:
+        system, beta = self.system, self._pairs.constants.beta
+        if not beta:
+            return None
+        mesh, order = system_mesh(system), system.settings.pme_order
+        return GpuLatticeSum(self.device, system.box, mesh, order, beta, self.reproducible)
+
+    def _work_beside_pairs(self) -> list[tuple[str, Any, Callable[[bool], None]]]:
+        """Name, stream and launch of each kind of forces that runs while the pairs do."""
+        work: list[tuple[str, Any, Callable[[bool], None]]] = []
+        if self._lattice is not None:
+            work.append(("lattice", self.device.new_stream(priority=-1), self._lattice.add_forces))
+        if self._bonded.n_terms:
+            work.append(("bonded", self.device.new_stream(priority=-1), self._bonded.add_forces))
+        return work
 
     def _update_constants(self) -> UpdateConstants:
         s, topology = self.system.settings, self.system.topology
@@ -208,7 +227,11 @@ class GpuRank:
         self._slots = slots
         self.f = self.device.zeros((slots.capacity, 4), np.int64 if self.reproducible else np.float32)
         self._exclusions.settle_in(slots, self.f, self._pair_sums)
-        self._bonded.settle_in(slots, self.f, self._sums, self._bonded_branch)
+        streams = {name: stream for name, stream, _ in self._beside}
+        self._bonded.settle_in(slots, self.f, self._sums, streams.get("bonded"))
+        if self._lattice is not None:
+            recip, virial = SLOTS["coulomb_recip"], self._sums[VIRIAL : VIRIAL + 9]
+            self._lattice.settle_in(slots, self.f, self._sums[recip : recip + 1], virial, streams["lattice"])
         words = (self._pairs.error_word, self._bonded.error_word, self._update.control)
         self._status = Mirror(self.device, (*words, self._pairs.pairs.counters), 2)
         self._earlier = None
@@ -334,18 +357,17 @@ class GpuRank:
         return (*self.force_phases(), self._phase("update", self.update))
 
     def force_phases(self) -> tuple[Phase, ...]:
-        """Phases that bring the forces up to date; bonded terms run beside the pairs."""
+        """Phases that bring the forces up to date; bonded terms and the lattice sum run beside the pairs."""
         start = self._phase("forces.exclusions", lambda: self._start_forces(self.flags.energies, True))
         pairs = self._phase("forces.pairs", self._pair_forces)
-        branch = self._bonded_branch
-        if branch is None:
-            return start, pairs
-        return (
-            start,
-            self._phase("forces.bonded.begin", self._begin_bonded),
-            pairs,
-            self._phase("forces.bonded.end", lambda: self.device.join(branch)),
-        )
+        begin = [
+            self._phase(f"forces.{name}.begin", partial(self._begin, *how)) for name, *how in self._beside
+        ]
+        end = [
+            self._phase(f"forces.{name}.end", partial(self.device.join, branch))
+            for name, branch, _ in self._beside
+        ]
+        return start, *begin, pairs, *end
 
     def _phase(self, name: str, call: Callable[[], None]) -> Phase:
         """A phase; when phases are timed one by one it ends with the device's work."""
@@ -361,9 +383,9 @@ class GpuRank:
     def _start_forces(self, energies: bool, waters_started: bool) -> None:
         self._exclusions.start_forces(energies, waters_started)
 
-    def _begin_bonded(self) -> None:
-        self.device.fork(self._bonded_branch)
-        self._bonded.add_forces(self.flags.energies)
+    def _begin(self, branch: Any, add_forces: Callable[[bool], None]) -> None:
+        self.device.fork(branch)
+        add_forces(self.flags.energies)
 
     def _pair_forces(self) -> None:
         prune = self._r_inner is not None and (self.flags.step - self._first_step) % PRUNE_INTERVAL == 0
@@ -388,6 +410,8 @@ class GpuRank:
         """Energies and virials, kJ/mol, from a copy of the sums and of the control record."""
         control, sums = self._update.as_record(copies[2]), copies[3]
         self_energy(self.system.topology.charge, self._excluded_constants, sums[:N_PAIR_SUMS])
+        if self._lattice is not None:
+            add_background(sums, self.system, self._pairs.constants)
         self.sums = sums.astype(np.float64) / (ENERGY_SCALE if self.reproducible else 1.0)
         self.kinetic = 0.5 * float(control["before"] + control["after"])
         self.thermostat_work = float(control["work"])

@@ -12,7 +12,7 @@ from pulsemd.engine.energies import ENERGY_SCALE, SLOTS, VIRIAL
 from pulsemd.engine.system import System
 from pulsemd.halo import Transport
 from pulsemd.kernels.nonbonded.settings import PairConstants
-from pulsemd.kernels.pme.lattice_sum import LatticeSum
+from pulsemd.kernels.pme.lattice_sum import LatticeSum, background_energy
 from pulsemd.kernels.pme.mesh import mesh_size
 
 
@@ -33,6 +33,15 @@ def system_mesh(system: System) -> tuple[int, ...]:
             "which these sizes are not meant; leave them out and set fourierspacing"
         )
     return mesh_size(system.box, s.fourierspacing, s.pme_order, [int(n) for n in exchange @ given])
+
+
+def add_background(sums: NDArray[Any], system: System, constants: PairConstants) -> None:
+    """Add energy and virial of the background of a net charge to the sums (N_SUMS,) float64 or int64."""
+    charge = float(system.topology.charge.sum())
+    energy = background_energy(system.volume, constants.beta, constants.coulomb_factor, charge)
+    share = np.rint(energy * ENERGY_SCALE).astype(np.int64) if sums.dtype == np.int64 else energy
+    sums[SLOTS["coulomb_recip"]] += share
+    sums[VIRIAL : VIRIAL + 9 : 4] += share
 
 
 class LatticeForces:

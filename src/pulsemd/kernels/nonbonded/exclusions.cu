@@ -1,4 +1,4 @@
-// Reaction field of all excluded pairs, as the start of the forces of a step.
+// Long-range electrostatics of all excluded pairs, as the start of the forces of a step.
 //
 // One thread an atom, which adds up its own partners: no atomics, and the forces can be written rather than added, so
 // that this kernel also clears the force array. Both atoms of a pair compute it, with exactly opposite results.
@@ -30,7 +30,7 @@ __device__ __forceinline__ bool has_pair(int slot, int other, int end, const int
 extern "C" __global__ void __launch_bounds__(THREADS)
     exclusion_forces(const int4* __restrict__ x, const int* __restrict__ gid, int n, const int* __restrict__ slot_of,
                      const long long* __restrict__ offset, const int* __restrict__ partner,
-                     const unsigned char* __restrict__ started, const ReactionField* __restrict__ field, Force* f,
+                     const unsigned char* __restrict__ started, const LongRange* __restrict__ field, Force* f,
                      Sum* sums, const int4* __restrict__ leader, const long long* __restrict__ counters) {
     const int slot = blockIdx.x * THREADS + threadIdx.x, end = PART ? end_of_owned(counters, n) : n;
     const bool here = PART == 2 ? slot >= end && slot < n : slot < end;

@@ -1,4 +1,4 @@
-"""Reaction field of excluded pairs on a device."""
+"""Long-range electrostatics of excluded pairs on a device."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ class GpuExclusions:
     ) -> None:
         self.device = device
         self._offset, self._partner = device.to_device(offset, np.int64), device.to_device(partner, np.int32)
-        field = np.concatenate([np.ravel(box), [constants.k_rf, constants.c_rf, constants.cutoff**2]])
+        c = constants
+        reach2 = np.inf if c.beta else c.cutoff**2
+        field = np.concatenate([np.ravel(box), [c.k_rf, c.c_rf, reach2, c.beta]])
         self._field = device.to_device(field)
         closed = excludes_itself_only(offset, partner, waters)
         started = np.zeros(len(offset) - 1, np.uint8)

@@ -61,7 +61,7 @@ class LatticeSum:
         self._green = coulomb_factor / (np.pi * volume) * np.exp(-self._exponent) / square * factors
         self._green[0, 0, 0] = 0.0
         self._square = square
-        self._background = -coulomb_factor * np.pi * net_charge**2 / (2.0 * volume * beta**2)
+        self._background = background_energy(volume, beta, coulomb_factor, net_charge)
         self._potential = np.zeros(shape)
 
     def spread(self, x: np.ndarray, charge: np.ndarray) -> None:
@@ -106,6 +106,14 @@ class LatticeSum:
             forces += np.rint(found * FORCE_SCALE).astype(np.int64)
         else:
             forces += found.astype(forces.dtype)
+
+
+def background_energy(volume: float, beta: float, coulomb_factor: float, net_charge: float) -> float:
+    """Energy [kJ/mol] of a net charge [e] with the uniform background that neutralises it, in nm^3, 1/nm.
+
+    It goes with 1/volume, so each of the three diagonal elements of its virial is the energy itself.
+    """
+    return -coulomb_factor * np.pi * net_charge**2 / (2.0 * volume * beta**2)
 
 
 def _half_of_waves(shape: tuple[int, ...], inverse: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

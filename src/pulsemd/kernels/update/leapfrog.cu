@@ -15,7 +15,7 @@
 
 constexpr int N = 3 + SITES;  // atoms of a water
 
-__device__ __forceinline__ void start_forces(const int* slot, const int4* at, const ReactionField& field, Force* f) {
+__device__ __forceinline__ void start_forces(const int* slot, const int4* at, const LongRange& field, Force* f) {
     Sums none;
     StoredForce on[N] = {};
 #pragma unroll
@@ -31,7 +31,7 @@ __device__ __forceinline__ void start_forces(const int* slot, const int4* at, co
 
 // Slots of O, H, H and the sites; their positions, the new ones in the end.
 __device__ __forceinline__ void move_water(const State& s, const int* slot, const WaterGeometry& g,
-                                           const WaterSite* sites, const ReactionField* field, Force* f, Sums& sums) {
+                                           const WaterSite* sites, const LongRange* field, Force* f, Sums& sums) {
     const double dt = s.step->dt, kick_o = dt / g.mass_o, kick_h = dt / g.mass_h;
     int4 at[N];
     StoredForce on[3];
@@ -92,7 +92,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     leapfrog(int4* x, float4* v, Force* f, const int4* __restrict__ waters, int n_waters,
              const WaterGeometry* __restrict__ geometry, const int* __restrict__ free_rows, int n_free,
              const double* __restrict__ mass, const int* __restrict__ gid, const Step* __restrict__ step,
-             Control* control, int offset, int coupled, Sum* virial, const ReactionField* __restrict__ field,
+             Control* control, int offset, int coupled, Sum* virial, const LongRange* __restrict__ field,
              const int* __restrict__ counts, const int* __restrict__ site_slots, const WaterSite* __restrict__ sites) {
     const int t = blockIdx.x * THREADS + threadIdx.x;
     const State s = state_of(x, v, f, gid, step, control, offset, coupled);

@@ -1,0 +1,72 @@
+// What the kernels of the PME mesh share: where an atom touches it, B-splines, and rows of four numbers.
+//
+// FIXED    1: charges on the mesh are int64, everything else is float64 (reproducible mode); 0: float32
+// ORDER    of the B-splines: points along each axis that an atom touches
+// WHOLE    1: n_c is a multiple of 4, so that rows are read and written as vectors of four; 0: one by one
+#pragma once
+
+#include "geometry.cuh"
+
+#if FIXED
+typedef double Real;
+typedef long long Charge;
+constexpr double CHARGE_SCALE = 1099511627776.0;  // 2^40, units of charge on the mesh
+#else
+typedef float Real;
+typedef float Charge;
+#endif
+
+struct Shape {
+    int a, b, c;  // points along the box vectors
+    int row;      // complex numbers of a row
+};
+
+// First point that an atom touches along an axis, and the fraction of a spacing from there: exact, by the upper and
+// the lower word of the lattice position times the number of points.
+__device__ __forceinline__ int locate(int x, int n, Real& fraction) {
+    const uint64 product = (uint64)(uint32)x * (uint32)n;
+    fraction = Real(uint32(product)) * Real(1.0 / 4294967296.0);
+    return int(product >> 32);
+}
+
+// Weights of the points that an atom touches, and their derivatives; see splines.py.
+struct Spline {
+    Real w[ORDER], slope[ORDER];
+
+    __device__ __forceinline__ explicit Spline(Real fraction) {
+        w[0] = Real(1) - fraction, w[1] = fraction;
+#pragma unroll
+        for (int n = 3; n <= ORDER; n++) {
+            if (n == ORDER) {
+                slope[0] = -w[0];
+#pragma unroll
+                for (int k = 1; k < ORDER - 1; k++) slope[k] = w[k - 1] - w[k];
+                slope[ORDER - 1] = w[ORDER - 2];
+            }
+            const Real scale = Real(1.0 / (n - 1));
+            w[n - 1] = scale * fraction * w[n - 2];
+#pragma unroll
+            for (int k = n - 2; k > 0; k--)
+                w[k] = scale * ((fraction + Real(n - 1 - k)) * w[k - 1] + (Real(k + 1) - fraction) * w[k]);
+            w[0] = scale * (Real(1) - fraction) * w[0];
+        }
+    }
+};
+
+__device__ __forceinline__ int wrapped(int k, int n) { return k < n ? k : k - n; }
+
+constexpr int VECTORS = (ORDER + 6) / 4;  // vectors of four that ORDER points beginning anywhere touch
+constexpr int PADDED = 4 * VECTORS;
+
+// `ORDER` values moved up by 0 to 3 places, zeros around them.
+__device__ __forceinline__ void shifted(const Real (&values)[ORDER], int by, Real (&padded)[PADDED]) {
+#pragma unroll
+    for (int k = 0; k < PADDED; k++) padded[k] = k < ORDER ? values[k] : Real(0);
+    const bool one = by & 1, two = by & 2;
+#pragma unroll
+    for (int k = PADDED - 1; k > 0; k--) padded[k] = one ? padded[k - 1] : padded[k];
+    if (one) padded[0] = 0;
+#pragma unroll
+    for (int k = PADDED - 1; k > 1; k--) padded[k] = two ? padded[k - 2] : padded[k];
+    if (two) padded[0] = padded[1] = 0;
+}

@@ -1,0 +1,124 @@
+"""The PME mesh on a device against the CPU: forces, energy, virial, whole steps, equal bits in reproducible mode."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pulsemd.engine.options import RunOptions
+from pulsemd.engine.reporters import Reporter
+from pulsemd.engine.simulation import Simulation
+from pulsemd.halo import open_transport
+from pulsemd.kernels.pme.gpu import GpuLatticeSum
+from pulsemd.kernels.pme.lattice_sum import LatticeSum
+from pulsemd.kernels.search.gpu_layout import Slots
+from systems import bundled_system
+
+pytestmark = pytest.mark.gpu
+
+FACTOR = 138.935458
+BOXES = {
+    "orthorhombic": np.diag([2.0, 2.2, 2.6]),
+    "triclinic": np.array([[2.2, 0.0, 0.0], [0.3, 2.1, 0.0], [-0.5, 0.4, 2.3]]),
+}
+CASES = [
+    (4, (20, 24, 28)),
+    (4, (24, 20, 25)),
+    (5, (16, 18, 20)),
+    (5, (16, 16, 21)),
+    (6, (20, 20, 24)),
+    (6, (18, 20, 22)),
+]
+BETA = 3.12
+
+
+def charges_in_slots(device, n=203, capacity=320):
+    """Charges at random places, every eighth slot empty; and their slots on the device."""
+    rng = np.random.default_rng(5)
+    x = np.zeros((capacity, 4), np.int32)
+    gid = np.full(capacity, -1, np.int32)
+    filled = np.flatnonzero(np.arange(capacity) % 8 != 3)[:n]
+    gid[filled] = np.arange(n)
+    x[:, :3] = rng.integers(-(2**31), 2**31, (capacity, 3))
+    x[filled[:4], :3] = [[-(2**31)] * 3, [2**31 - 1] * 3, [-1] * 3, [0] * 3]
+    charge = rng.normal(size=capacity).astype(np.float32) * np.float32(FACTOR**0.5)
+    x[:, 3] = charge.view(np.int32)
+    to_device = device.to_device
+    slots = Slots(capacity, capacity, to_device(x), to_device(gid), None, None, None)
+    return filled, np.ascontiguousarray(x[filled, :3]), charge[filled].astype(np.float64), slots
+
+
+@pytest.mark.parametrize("precision", ["fast", "reproducible"])
+@pytest.mark.parametrize(("order", "shape"), CASES)
+@pytest.mark.parametrize("name", BOXES)
+def test_mesh_on_device_equals_cpu(device, name, order, shape, precision):
+    fixed, box = precision == "reproducible", BOXES[name]
+    filled, x, charge, slots = charges_in_slots(device)
+    cpu = LatticeSum(box, shape, order, BETA, 1.0)
+    cpu.spread(x, charge)
+    expected_sums = cpu.solve(True)
+    expected = np.zeros((len(x), 3))
+    cpu.add_forces(x, charge, expected)
+
+    kind, unit = (np.int64, (2.0**-32, 2.0**-20)) if fixed else (np.float32, (1.0, 1.0))
+    forces = device.zeros((slots.capacity, 4), kind)
+    sums = device.zeros(10, np.int64 if fixed else np.float64)
+    gpu = GpuLatticeSum(device, box, shape, order, BETA, fixed)
+    stream = device.new_stream()
+    gpu.settle_in(slots, forces, sums[:1], sums[1:], stream)
+    device.fork(stream)
+    gpu.add_forces(True)
+    gpu.add_forces(False)  # adds the same forces again, and no sums
+    device.join(stream)
+    found = device.to_host(forces)[:, :3] * unit[0] / 2.0
+    assert not found[np.setdiff1d(np.arange(slots.capacity), filled)].any()
+    tolerance = 1e-9 if fixed else 3e-6
+    assert np.linalg.norm(found[filled] - expected) <= tolerance * np.linalg.norm(expected)
+    np.testing.assert_allclose(
+        device.to_host(sums) * unit[1],
+        expected_sums,
+        atol=(1e-8 if fixed else 2e-6) * abs(expected_sums).max() + 1e-3,
+    )
+
+
+def simulate(system, precision, device, reporters=None):
+    options = RunOptions(precision=precision, device=device)
+    return Simulation(open_transport("loopback"), system, options, reporters)
+
+
+PME = {"coulombtype": "pme", "fourierspacing": 0.12}
+
+
+@pytest.mark.parametrize("precision", ["fast", "reproducible"])
+@pytest.mark.parametrize("name", ["water", "peptide"])
+def test_energies_with_pme_on_device_equal_cpu(device, precision, name):
+    system = bundled_system(name, **PME)
+    reference = simulate(system, "reproducible", "cpu").evaluate()
+    mine = simulate(system, precision, "cuda").evaluate()
+    assert mine.keys() == reference.keys()
+    for term in reference.keys() - {"pressure", "total", "conserved"}:
+        assert mine[term] == pytest.approx(reference[term], rel=1e-5, abs=2e-2), term
+    assert mine["pressure"] == pytest.approx(reference["pressure"], rel=1e-4, abs=2.0)
+
+
+@pytest.mark.parametrize("precision", ["fast", "reproducible"])
+def test_energy_with_pme_is_conserved_in_graphs(device, precision):
+    conserved = []
+    reporter = Reporter(100, energies=lambda _s, _t, e: conserved.append(e["conserved"]))
+    system = bundled_system(
+        tcoupl="no", nsttcouple=10, verlet_buffer_tolerance=-1.0, rlist=1.15, nstlist=10, dt=0.001, **PME
+    )
+    simulate(system, precision, "cuda", [reporter]).run(2001)
+    time = np.arange(len(conserved)) * 0.1
+    slope = np.polyfit(time[5:], np.array(conserved)[5:], 1)[0]
+    assert abs(slope) / system.topology.n_atoms < 2e-3
+
+
+def test_two_reproducible_runs_with_pme_have_one_hash(device):
+    system = bundled_system(**PME)
+    hashes = []
+    for _ in range(2):
+        simulation = simulate(system, "reproducible", "cuda")
+        simulation.run(100)
+        hashes.append(simulation.trajectory_hash())
+    assert hashes[0] == hashes[1]
