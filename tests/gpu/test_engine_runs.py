@@ -155,6 +155,7 @@ def test_run_command_on_device_writes_its_choice_into_the_summary(device, pulsem
     assert summary["device"] == "cuda"
     assert device.name in summary["device_name"]
     assert summary["steps"] == 100
+    assert 100 * summary["atoms"] < summary["device_bytes"] < 2**30
     auto = pulsemd.summary("run", "water", "-o", "out2", "--steps", 10)
     assert auto["device"] == "cuda"
     assert auto["device_reason"]

@@ -175,6 +175,11 @@ class CudaDevice:
         with self.current():
             return np.asarray(self.xp.asnumpy(array))
 
+    @property
+    def bytes_held(self) -> int:
+        """Memory of the device that this process has taken for arrays, in use or kept for the next ones."""
+        return int(self.xp.get_default_memory_pool().total_bytes())
+
     def pinned(self, n_bytes: int) -> tuple[np.ndarray[Any, Any], int]:
         """Memory of the host that the device can write to: as (n_bytes,) uint8, and its address on the device."""
         with self.current():

@@ -449,6 +449,11 @@ class GpuRank:
 
     # ---- what is read from outside ------------------------------------------------------------------------------
 
+    @property
+    def device_bytes(self) -> int:
+        """Memory held on the GPU."""
+        return self.device.bytes_held
+
     def graph_report(self) -> dict[str, int] | str:
         """What the graph of most steps holds, or why there is none."""
         if self._graphs is not None:

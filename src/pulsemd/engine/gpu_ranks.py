@@ -546,6 +546,11 @@ class GpuRanks:
     # ---- what is read from outside ------------------------------------------------------------------------------
 
     @property
+    def device_bytes(self) -> int:
+        """Memory held on the GPU."""
+        return self.device.bytes_held
+
+    @property
     def host_waits_per_step(self) -> int:
         """Times the host waits for each step: for every pulse both ways where it drives the exchange."""
         return 0 if self._capturable else 2 * len(self._parts[0].domain.plan.pulses)

@@ -71,9 +71,12 @@ class Rank:
     positions, forces : Channel-backed arrays (capacity, 3)
     velocities : (n_owned, 3) float32
     device_name : str
+    device_bytes : int
+        Memory held on the GPU that this rank shares; none here.
     """
 
     device_name = "cpu"
+    device_bytes = 0
     energies_ahead = frames_ahead = 1
 
     def __init__(self, transport: Transport, system: System, options: RunOptions, r_list: float) -> None:

@@ -26,6 +26,7 @@ def rank_report(simulation: Simulation) -> dict[str, Any]:
         "calls": dict(simulation.timer.calls),
         "owned": domain.n_owned,
         "ghosts": domain.n_local - domain.n_owned,
+        "device_bytes": rank.device_bytes,
         "bytes_per_step": rows * width[0] + (domain.n_local - domain.n_owned) * width[1],
     }
 
@@ -71,6 +72,7 @@ def summarize(
         "phases": phase_table(reports),
         "owned_atoms": [report["owned"] for report in reports],
         "ghost_atoms": [report["ghosts"] for report in reports],
+        "device_bytes": max(report["device_bytes"] for report in reports),
         "bytes": {transport.path: n_steps * sum(report["bytes_per_step"] for report in reports)},
         "energies": simulation.energies(),
         "trajectory_hash": digest,
@@ -117,4 +119,7 @@ def text_summary(summary: Mapping[str, Any]) -> str:
         f"potential {energies['potential']:.2f} kJ/mol, temperature {energies['temperature']:.2f} K, "
         f"pressure {energies['pressure']:.1f} bar"
     )
+    if held := summary["device_bytes"]:
+        atoms = summary["atoms"] * summary["ranks_per_gpu"] / summary["ranks"]
+        lines.append(f"memory held on a GPU {held / 2**30:.3f} GiB, {held / atoms:.0f} bytes per atom")
     return "\n".join(lines)
