@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from pulsemd.base.errors import ConfigError
 from pulsemd.engine.device import choose_device
+from pulsemd.engine.openmm_system import system_from_openmm
 from pulsemd.engine.options import Device, PlanKind, Precision, RunOptions
 from pulsemd.engine.ranks import start_ranks
 from pulsemd.engine.reporters import Frame
@@ -211,18 +212,7 @@ class Simulation:
         found = read_openmm(
             system, positions, integrator, velocities=velocities, box=box, names=topology, options=settings
         )
-        chosen = override_settings(RunSettings(), {**found.options, **settings}).with_drawn_seeds()
-        start = found.configuration
-        prepared = prepare_system(
-            found.topology,
-            found.table,
-            replace(chosen, nsteps=-1),
-            start.positions,
-            start.velocities,
-            start.box,
-            start.reference,
-        )
-        prepared = replace(prepared, pair_potential=found.pair_potential, excluded_field=False)
+        prepared = system_from_openmm(found, {**settings, "nsteps": -1})
         return cls._start(
             prepared, ranks, precision, transport, grid, plan, device, timeout, "nstlist" not in settings
         )

@@ -13,8 +13,8 @@ names, energies : of every force, kJ/mol, and ``total``
 program : str
 
 Structures come from OpenMM's own data: a stretch of the protein in ``test.pdb`` between caps, lipids of ``POPC.pdb``.
-Benzenesulfonamide starts from random places, which the minimiser then makes a molecule. All are minimised and run for 1 ps at
-300 K on the CPU platform, so that every term has a force.
+Benzenesulfonamide starts from random places, which the minimiser then makes a molecule. All are minimised and run
+for 1 ps at 300 K on the CPU platform, so that every term has a force.
 """
 
 from __future__ import annotations
@@ -163,6 +163,18 @@ def popc() -> tuple[app.Topology, openmm.System, object]:
     return model.topology, field.createSystem(model.topology, **options), model.positions
 
 
+def pme() -> tuple[app.Topology, openmm.System, object]:
+    """Nine residues with charged ends and their ions, ff19SB with its correction maps and OPC, PME."""
+    field = app.ForceField("amber19/protein.ff19SB.xml", "amber19/opc.xml")
+    model = segment(5, 9, capped=False)
+    model.addHydrogens(field)
+    model.addSolvent(
+        field, model="tip4pew", boxSize=openmm.Vec3(2.7, 2.8, 3.1), ionicStrength=0.2 * unit.molar
+    )
+    options = {"nonbondedMethod": app.PME, "nonbondedCutoff": CUTOFF, "constraints": app.HBonds}
+    return model.topology, field.createSystem(model.topology, **options), model.positions
+
+
 def sulfonamide() -> tuple[app.Topology, openmm.System, object]:
     """Benzenesulfonamide with CHARMM36 (CGenFF) in its TIP3P, a switching function."""
     field = app.ForceField("charmm36.xml", "charmm36/water.xml")
@@ -183,7 +195,8 @@ def parmed() -> tuple[app.Topology, openmm.System, object]:
 
     model = segment(5, 3, capped=False)
     with tempfile.TemporaryDirectory() as folder:
-        app.PDBFile.writeFile(model.topology, model.positions, open(f"{folder}/in.pdb", "w"))
+        with open(f"{folder}/in.pdb", "w") as handle:
+            app.PDBFile.writeFile(model.topology, model.positions, handle)
         for command in (
             "pdb2gmx -f in.pdb -o a.gro -p topol.top -ff oplsaa -water tip3p -ignh",
             "editconf -f a.gro -o b.gro -box 2.6 2.6 2.6",
@@ -198,7 +211,112 @@ def parmed() -> tuple[app.Topology, openmm.System, object]:
     return top.topology, system, top.positions
 
 
-SYSTEMS = (dipeptide, tip4pew, charmm36, popc, sulfonamide, parmed)
+def zoo() -> tuple[app.Topology, openmm.System, object]:
+    """Molecules with every kind of virtual site and of custom force; a Born-Mayer repulsion, switched off."""
+    edge = 2.9
+    shape = np.array([[0, 0, 0], [0.11, 0, 0], [0.15, 0.1, 0], [0.25, 0.12, 0.05], [-0.04, 0.09, 0.02]])
+    system, topology, positions = openmm.System(), app.Topology(), []
+    system.setDefaultPeriodicBoxVectors(*np.diag([edge] * 3))
+    topology.setUnitCellDimensions(openmm.Vec3(edge, edge, edge))
+    forces = zoo_forces()
+    chain, rng = topology.addChain(), np.random.default_rng(SEED)
+    for corner in np.ndindex(5, 5, 5):
+        first, residue = system.getNumParticles(), topology.addResidue("ZOO", chain)
+        for name, place in zip("ABCDE", shape, strict=True):
+            system.addParticle(12.0 if name in "AC" else 14.0)
+            topology.addAtom(name, app.element.carbon, residue)
+            positions.append(np.array(corner) * edge / 5 + place + rng.normal(0.0, 0.005, 3))
+        a, b, c, d, e = range(first, first + 5)
+        sites = (
+            openmm.TwoParticleAverageSite(a, b, 0.3, 0.7),
+            openmm.ThreeParticleAverageSite(a, b, c, 0.5, 0.2, 0.3),
+            openmm.OutOfPlaneSite(a, b, c, 0.2, 0.3, 2.0),
+            openmm.LocalCoordinatesSite([d, c], [1, 0], [-1, 1], [-1, 1], openmm.Vec3(-0.05, 0, 0)),
+            openmm.LocalCoordinatesSite(
+                [b, a, c], [1, 0, 0], [-1, 0.5, 0.5], [-1, 1, 0], openmm.Vec3(0.03, 0, 0)
+            ),
+            openmm.LocalCoordinatesSite(
+                [a, b, e], [1, 0, 0], [-1, 1, 0], [-1, 0, 1], openmm.Vec3(0.02, -0.04, 0)
+            ),
+        )
+        for k, site in enumerate(sites):
+            index = system.addParticle(0.0)
+            topology.addAtom(f"M{k}", None, residue)
+            system.setVirtualSite(index, site)
+            positions.append(positions[first])
+        add_zoo_molecule(forces, first, shape, positions[first])
+    for force in forces.values():
+        system.addForce(force)
+    return topology, system, np.array(positions) * unit.nanometer
+
+
+def zoo_forces() -> dict[str, openmm.Force]:
+    """Empty forces of `zoo`."""
+    pairs = openmm.CustomNonbondedForce(
+        "A*exp(-b*r)+select(step(r-0.3), w, 2*w)/max(r, 0.2)^8; A=sqrt(A1*A2); b=0.5*(b1+b2); "
+        "w=scale*table(kind1, kind2)"
+    )
+    pairs.addGlobalParameter("scale", 0.001)
+    pairs.addTabulatedFunction("table", openmm.Discrete2DFunction(2, 2, [0.0, 0.1, 0.1, 0.3]))
+    for name in ("A", "b", "kind"):
+        pairs.addPerParticleParameter(name)
+    nonbonded = openmm.NonbondedForce()
+    for force in (pairs, nonbonded):
+        force.setNonbondedMethod(type(force).CutoffPeriodic)
+        force.setCutoffDistance(0.7)
+        force.setUseSwitchingFunction(True)
+        force.setSwitchingDistance(0.5)
+    nonbonded.setUseDispersionCorrection(False)
+    spring = openmm.CustomBondForce("0.5*k*(r-r0)^2")
+    bend = openmm.CustomAngleForce("k*(theta-theta0)^2")
+    improper = openmm.CustomTorsionForce("k*min(d, 2*pi-d)^2; d=abs(theta-theta0); pi=3.1415926535")
+    for force, method, names in (
+        (spring, "addPerBondParameter", ("k", "r0")),
+        (bend, "addPerAngleParameter", ("k", "theta0")),
+        (improper, "addPerTorsionParameter", ("k", "theta0")),
+    ):
+        for name in names:
+            getattr(force, method)(name)
+    held = openmm.CustomExternalForce("k*periodicdistance(x, y, z, x0, y0, z0)^2")
+    for name in ("k", "x0", "y0", "z0"):
+        held.addPerParticleParameter(name)
+    return {
+        "bond": openmm.HarmonicBondForce(),
+        "rb": openmm.RBTorsionForce(),
+        "pairs": pairs,
+        "nonbonded": nonbonded,
+        "spring": spring,
+        "bend": bend,
+        "improper": improper,
+        "held": held,
+    }
+
+
+def add_zoo_molecule(
+    forces: dict[str, openmm.Force], first: int, shape: np.ndarray, place: np.ndarray
+) -> None:
+    """Terms of one molecule of five atoms and six sites."""
+    a, b, c, d, e = range(first, first + 5)
+    for i, j in ((a, b), (b, c), (c, d), (a, e)):
+        forces["bond"].addBond(i, j, float(np.linalg.norm(shape[i - first] - shape[j - first])), 2e5)
+    forces["spring"].addBond(a, d, [500.0, 0.27])
+    forces["bend"].addAngle(a, b, c, [200.0, 1.8])
+    forces["bend"].addAngle(b, c, d, [200.0, 2.2])
+    forces["rb"].addTorsion(a, b, c, d, 3.0, -2.0, 1.0, 0.5, -0.3, 0.2)
+    forces["improper"].addTorsion(e, a, b, c, [20.0, 3.0])
+    forces["held"].addParticle(a, [100.0, *(place + 0.02)])
+    charges = [0.3, -0.3, 0.2, -0.2, 0.0, 0.1, -0.1, 0.2, -0.2, 0.1, -0.1]
+    for k, charge in enumerate(charges):
+        forces["nonbonded"].addParticle(charge, 0.3, 0.2 if k in (1, 3) else 0.0)
+        forces["pairs"].addParticle([4e4 if k < 5 else 0.0, 35.0 + k % 2, k % 2 if k < 5 else 0])
+    for i in range(len(charges)):
+        for j in range(i):
+            acts = (i, j) == (3, 0)
+            forces["nonbonded"].addException(first + i, first + j, 0.05 * acts, 0.3, 0.1 * acts)
+            forces["pairs"].addExclusion(first + i, first + j)
+
+
+SYSTEMS = (dipeptide, tip4pew, charmm36, popc, pme, sulfonamide, parmed, zoo)
 
 
 def nonbonded_of(system: openmm.System) -> openmm.NonbondedForce:

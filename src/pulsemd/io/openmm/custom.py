@@ -104,8 +104,8 @@ def custom_angles(draft: SystemDraft, force: Force) -> None:
 def custom_torsions(draft: SystemDraft, force: Force) -> None:
     """Harmonic impropers: k d^2 with d the periodic distance of two angles, min(|a|, 2 pi - |a|), a = theta - theta0.
 
-    Written as k*(theta-theta0)^2 they jump 180 degrees from the middle of the range of theta, at 180 degrees: with theta0 = 0
-    that is the same, and up to 90 degrees it is far from where the force holds the angle.
+    Written as k*(theta-theta0)^2 they jump at 180 degrees. With theta0 = 0 that is the same, and up to 90 degrees it is
+    far from where the force holds the angle.
 
     Raises
     ------

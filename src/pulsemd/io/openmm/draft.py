@@ -63,7 +63,6 @@ class SystemDraft:
     cutoffs: list[tuple[Force, float]] = field(default_factory=list)
     electrostatics: Force | None = None
     """The force that has the charges."""
-    dielectric: float = 1.0
     reference: Float64 | None = None
     """(n, 3) nm, of restrained particles."""
     run: dict[str, Force] = field(default_factory=dict)

@@ -32,13 +32,17 @@ _RULES: Mapping[str, tuple[str, str]] = {
     "square": ("{a} * {a}", "2.0 * {a} * {da}"),
     "cube": ("{a} * {a} * {a}", "3.0 * {a} * {a} * {da}"),
     "recip": ("1.0 / {a}", "-{v} * {v} * {da}"),
-    "abs": ("where({a} < 0.0, -{a}, {a})", "where({a} < 0.0, -{da}, {da})"),
-    "min": ("where({a} < {b}, {a}, {b})", "where({a} < {b}, {da}, {db})"),
-    "max": ("where({a} > {b}, {a}, {b})", "where({a} > {b}, {da}, {db})"),
+    "abs": ("where({a} < 0.0, -{a}, {a})", "where({a} < 0.0, zero - {da}, zero + {da})"),
+    "min": ("where({a} < {b}, zero + {a}, zero + {b})", "where({a} < {b}, zero + {da}, zero + {db})"),
+    "max": ("where({a} > {b}, zero + {a}, zero + {b})", "where({a} > {b}, zero + {da}, zero + {db})"),
     "step": ("where({a} < 0.0, zero, one)", "zero"),
-    "select": ("where({a} * {a} > 0.0, {b}, {c})", "where({a} * {a} > 0.0, {db}, {dc})"),
+    "select": (
+        "where({a} * {a} > 0.0, zero + {b}, zero + {c})",
+        "where({a} * {a} > 0.0, zero + {db}, zero + {dc})",
+    ),
 }
-"""Value and derivative of each operation, of arguments a, b, c with derivatives da, db, dc; v is the value."""
+"""Value and derivative of each operation, of arguments a, b, c with derivatives da, db, dc; v is the value. Adding
+``zero`` makes values for `where` of numbers."""
 
 
 def pair_potential(

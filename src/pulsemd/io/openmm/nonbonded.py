@@ -1,6 +1,9 @@
-"""NonbondedForce: charges, Lennard-Jones of types, exceptions as excluded pairs and pair terms."""
+"""NonbondedForce: charges and their method, Lennard-Jones of types, exceptions as excluded pairs and pair terms."""
 
 from __future__ import annotations
+
+import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,27 +16,56 @@ Float64 = NDArray[np.float64]
 METHODS = ("NoCutoff", "CutoffNonPeriodic", "CutoffPeriodic", "Ewald", "PME", "LJPME")
 """OpenMM's enumeration NonbondedForce.NonbondedMethod."""
 
-CUTOFF_PERIODIC = METHODS.index("CutoffPeriodic")
-
 _REMEDIES = {
-    "NoCutoff": "give the system a box and use CutoffPeriodic",
-    "CutoffNonPeriodic": "give the system a box and use CutoffPeriodic",
-    "Ewald": "use CutoffPeriodic, a reaction field",
-    "PME": "use CutoffPeriodic, a reaction field",
-    "LJPME": "use CutoffPeriodic, a reaction field",
+    "NoCutoff": "give the system a box and use PME or CutoffPeriodic",
+    "CutoffNonPeriodic": "give the system a box and use PME or CutoffPeriodic",
+    "Ewald": "use PME",
+    "LJPME": "use PME, with the long-range correction for Lennard-Jones",
 }
 
+_ORDER = 5
+"""Order of the splines of OpenMM's PME."""
 
-def check_method(force: Force) -> None:
-    """Require a periodic cut-off.
+
+def coulomb_options(force: Force, box: Float64) -> dict[str, Any]:
+    """Options of a run for the method of the electrostatics.
+
+    Parameters
+    ----------
+    force : Force
+    box : (3, 3) float64, nm
 
     Raises
     ------
     TopologyError
+        If the method is not supported.
+
+    Notes
+    -----
+    With PME alpha = sqrt(-ln(2 tolerance)) / cut-off, and ceil(2 alpha L / (3 tolerance^(1/5))) points along an edge
+    of length L, at least 6, unless the force gives them: as OpenMM's Reference platform does it. Its other platforms
+    may round numbers of points up.
     """
     method = METHODS[int(force.number("method"))]
     if method in _REMEDIES:
         raise force.error(f"the method {method} is not supported", _REMEDIES[method])
+    if force.element.get("includeDirectSpace", "1") == "0":
+        raise force.error("pairs without direct space are not supported", "setIncludeDirectSpace(True)")
+    if method == "CutoffPeriodic":
+        return {"coulombtype": "reaction-field", "epsilon_rf": min(force.number("rfDielectric"), 1e30)}
+    alpha, points = force.number("alpha"), [int(force.number(f"n{axis}")) for axis in "xyz"]
+    if alpha == 0.0:
+        tolerance = force.number("ewaldTolerance")
+        alpha = math.sqrt(-math.log(2.0 * tolerance)) / force.number("cutoff")
+        lengths = [float(box[k, k]) for k in range(3)]
+        points = [max(math.ceil(2.0 * alpha * length / (3.0 * tolerance**0.2)), 6) for length in lengths]
+    return {
+        "coulombtype": "pme",
+        "coulomb_modifier": "none",
+        "ewald_rtol": math.erfc(alpha * force.number("cutoff")),
+        "pme_order": _ORDER,
+        **dict(zip(("fourier_nx", "fourier_ny", "fourier_nz"), points, strict=True)),
+    }
 
 
 def switching_distance(force: Force) -> float | None:
@@ -47,13 +79,12 @@ def nonbonded(draft: SystemDraft, force: Force) -> None:
     Raises
     ------
     TopologyError
-        For a second such force, another method than CutoffPeriodic, or parameters that depend on global ones.
+        For a second such force, or parameters that depend on global ones.
     """
     if draft.electrostatics is not None:
         raise force.error(
             f"{draft.electrostatics.name} gives particles charges already", "put both into one NonbondedForce"
         )
-    check_method(force)
     for section in ("ParticleOffsets", "ExceptionOffsets"):
         if len(force.rows(section)):
             raise force.error(
@@ -62,7 +93,6 @@ def nonbonded(draft: SystemDraft, force: Force) -> None:
             )
     particles = force.columns("Particles", ("q", "sig", "eps"))
     draft.electrostatics, draft.charge = force, particles[:, 0].copy()
-    draft.dielectric = force.number("rfDielectric")
     draft.cutoffs.append((force, force.number("cutoff")))
     lj = np.where(particles[:, 2:] != 0, particles[:, 1:], 0.0)  # without depth a diameter means nothing
     corrected = force.flag("dispersionCorrection")

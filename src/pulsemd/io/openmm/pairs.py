@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulsemd.base.errors import TopologyError
+from pulsemd.forcefield.dispersion import DispersionCorrection
 from pulsemd.forcefield.nonbonded import LennardJonesTable
 from pulsemd.io.openmm.draft import PairPart, SystemDraft
-from pulsemd.io.openmm.nonbonded import lorentz_berthelot
+from pulsemd.io.openmm.nonbonded import coulomb_options, lorentz_berthelot
 from pulsemd.kernels.nonbonded.potential import PairPotential
 
 Int32 = NDArray[np.int32]
@@ -30,8 +31,7 @@ class PairTable:
     excluded : (k, 2) int32
     options : dict
         Options of a run by .mdp name.
-    dispersion : float
-        Energy of all pairs beyond the cut-off times the volume, kJ/mol nm^3.
+    dispersion : DispersionCorrection or None
     """
 
     type_index: Int32
@@ -39,11 +39,16 @@ class PairTable:
     potential: PairPotential | None
     excluded: Int32
     options: dict[str, Any]
-    dispersion: float
+    dispersion: DispersionCorrection | None
 
 
-def build_pairs(draft: SystemDraft) -> PairTable:
+def build_pairs(draft: SystemDraft, box: Float64) -> PairTable:
     """Put the parts of all forces together.
+
+    Parameters
+    ----------
+    draft : SystemDraft
+    box : (3, 3) float64, nm
 
     Raises
     ------
@@ -56,23 +61,30 @@ def build_pairs(draft: SystemDraft) -> PairTable:
         )
     cutoff = _common_cutoff(draft)
     excluded = _common_exclusions(draft)
-    columns = np.concatenate([part.columns for part in draft.pair_parts], axis=1)
+    alike = np.zeros((draft.n_atoms, 1))  # all are of one type where forces have no parameters
+    columns = np.concatenate([*(part.columns for part in draft.pair_parts), alike], axis=1)
     types, type_index = np.unique(columns, axis=0, return_inverse=True)
     kinds: Int32 = type_index.ravel().astype(np.int32)
-    splits = np.cumsum([part.columns.shape[1] for part in draft.pair_parts])[:-1]
-    shares = np.split(types, splits, axis=1)
+    splits = np.cumsum([part.columns.shape[1] for part in draft.pair_parts])
+    shares = np.split(types, splits, axis=1)[:-1]
     table, acting = _table(draft, shares)
     potential = _potential(draft, shares, table, acting)
     options = {
         "rcoulomb": cutoff,
         "rvdw": cutoff,
-        "coulombtype": "reaction-field",
-        "epsilon_rf": min(draft.dielectric, 1e30),
         "vdw_modifier": "none",
+        **_coulomb_options(draft, box),
         **(_switch_options(acting, cutoff) if potential is None else {}),
     }
     counts = np.bincount(kinds, minlength=len(types))
     return PairTable(kinds, table, potential, excluded, options, _dispersion(draft, shares, counts, cutoff))
+
+
+def _coulomb_options(draft: SystemDraft, box: Float64) -> dict[str, Any]:
+    """Options of the electrostatics; without charges there is nothing to choose."""
+    if draft.electrostatics is None:
+        return {"coulombtype": "cut-off", "coulomb_modifier": "none"}
+    return coulomb_options(draft.electrostatics, box)
 
 
 def _common_cutoff(draft: SystemDraft) -> float:
@@ -119,8 +131,10 @@ def _table(draft: SystemDraft, shares: list[Float64]) -> tuple[LennardJonesTable
         if own6.any() or own12.any():
             acting.append(part)
             c6, c12 = c6 + own6, c12 + own12
-            ruled = ruled and part.coefficients is lorentz_berthelot
-            sigma, epsilon = share[:, 0], share[:, -1]
+            if part.coefficients is lorentz_berthelot:
+                sigma, epsilon = share.T
+            else:
+                ruled = False
     lj_parts = [part for part in acting if part.coefficients is not None]
     ruled = ruled and len(lj_parts) <= 1
     names = tuple(f"type {k}" for k in range(n))
@@ -172,21 +186,29 @@ def _switch_options(acting: list[PairPart], cutoff: float) -> dict[str, Any]:
     return {"vdw_modifier": "potential-switch", "rvdw_switch": distance}
 
 
-def _dispersion(draft: SystemDraft, shares: list[Float64], counts: NDArray[np.int64], cutoff: float) -> float:
-    """Energy of all pairs beyond the cut-off times the volume, kJ/mol nm^3, with OpenMM's mean over pairs of types.
+def _dispersion(
+    draft: SystemDraft, shares: list[Float64], counts: NDArray[np.int64], cutoff: float
+) -> DispersionCorrection | None:
+    """The correction for all pairs beyond the cut-off, with OpenMM's mean over pairs of types.
 
-    2 pi N^2 < integral of (1 - S(r)) V(r) r^2 dr >, the mean over N (N + 1) / 2 pairs, an atom with itself included;
-    S is the switching function, 0 beyond the cut-off.
+    Its energy is 2 pi N^2 / V < integral of (1 - S(r)) V(r) r^2 dr >, the mean over N (N + 1) / 2 pairs, an atom with
+    itself included; S is the switching function, 0 beyond the cut-off. A power -n has n/3 of its energy as its virial,
+    where it is not switched; switched, its energy.
     """
     n = int(counts.sum())
     weights = np.outer(counts, counts) + np.diag(counts)  # twice the numbers of pairs
-    total = 0.0
-    for part, share in zip(draft.pair_parts, shares, strict=True):
-        if part.coefficients is not None and part.corrected:
-            c6, c12 = (float((weights * c).sum()) / (n * (n + 1)) for c in part.coefficients(share))
-            tail6, tail12 = (_tail(power, part.switch, cutoff) for power in (6, 12))
-            total += 2.0 * np.pi * n * n * (c12 * tail12 - c6 * tail6)
-    return total
+    energy = virial = 0.0
+    corrected = [
+        (p, s) for p, s in zip(draft.pair_parts, shares, strict=True) if p.corrected and p.coefficients
+    ]
+    for part, share in corrected:
+        assert part.coefficients is not None
+        c6, c12 = (float((weights * c).sum()) / (n * (n + 1)) for c in part.coefficients(share))
+        for power, coefficient in ((6, -c6), (12, c12)):
+            term = 2.0 * np.pi * n * n * coefficient * _tail(power, part.switch, cutoff)
+            energy += term
+            virial += term if part.switch is not None else term * power / 3.0
+    return DispersionCorrection(0.0, energy, virial) if corrected else None
 
 
 def _tail(power: int, switch: float | None, cutoff: float) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulsemd.base.errors import TopologyError
+from pulsemd.forcefield.dispersion import DispersionCorrection
 from pulsemd.forcefield.nonbonded import LennardJonesTable
 from pulsemd.io.openmm import bonded, custom, nonbonded, pair_potential, settings
 from pulsemd.io.openmm.constraints import Constraints, sort_constraints
@@ -81,8 +82,7 @@ class OpenMMSystem:
         Options of a run by .mdp name.
     pair_potential : PairPotential or None
         In place of Lennard-Jones.
-    dispersion : float
-        Energy of all pairs beyond the cut-off times the volume, kJ/mol nm^3.
+    dispersion : DispersionCorrection or None
     """
 
     topology: Topology
@@ -90,7 +90,7 @@ class OpenMMSystem:
     configuration: Configuration
     options: dict[str, Any]
     pair_potential: PairPotential | None
-    dispersion: float
+    dispersion: DispersionCorrection | None
 
 
 def read_openmm(
@@ -129,7 +129,7 @@ def read_openmm(
     draft = _read_draft(document)
     start = read_start(document, draft.n_atoms, positions, velocities, box)
     constraints = sort_constraints(draft.constraints, draft.lengths, draft.mass, draft.file)
-    pairs = build_pairs(draft)
+    pairs = build_pairs(draft, start.box)
     topology = _topology(draft, constraints, pairs, read_names(names, draft.n_atoms, constraints.waters))
     found = settings.run_options(draft, run, options or {})
     configuration = Configuration(
