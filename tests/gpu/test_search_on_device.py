@@ -83,10 +83,11 @@ def test_slots_do_not_depend_on_the_order_of_the_rows(device):
 
 
 def check_weak_forces(forces, expected, precision):
-    """Reproducible mode rounds the three components of every pair's force to 2^-14 kJ/mol/nm, on two atoms."""
+    """Reproducible mode rounds the three components of every pair's force to 2^-14 kJ/mol/nm, on two atoms; errors of
+    forces below half of that are not without order, for which a factor of two is allowed."""
     rounding = 2.0**-14 / np.sqrt(12.0) * np.sqrt(6.0 * expected.pairs_within)
     error = np.linalg.norm(forces - expected.forces)
-    assert error < 2e-6 * np.linalg.norm(expected.forces) + (precision == "reproducible") * 1.1 * rounding
+    assert error < 2e-6 * np.linalg.norm(expected.forces) + (precision == "reproducible") * 2.0 * rounding
 
 
 @pytest.mark.parametrize("precision", ["fast", "reproducible"])
