@@ -7,12 +7,10 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from openmm_systems import ENERGIES, NAMES, OUR_PAIRS, PAIRS, read, single_point
+from openmm_systems import NAMES, assert_energies, read, single_point
 from pulsemd.engine.options import RunOptions
 from pulsemd.halo import launch
 
-ENERGY = 1e-5
-"""Relative tolerance of the total and of each force; measured: 1e-6 at most. Small ones: 1e-3 kJ/mol."""
 FORCE = 1e-5
 """Relative L2 tolerance of forces; measured: 1.6e-6 at most."""
 
@@ -26,23 +24,6 @@ def evaluate(name, ranks=1, precision="fast", plan="auto"):
     """Energies, forces by global id, virial."""
     options = RunOptions(ranks, None, "loopback", plan, precision)
     return launch(ranks, "test_engine_reference:evaluate", (system(name), options), "loopback")
-
-
-def assert_energies(ours, recorded):
-    """Each force of OpenMM has its energy, and all together the total."""
-    assert ours["potential"] == pytest.approx(recorded["total"], rel=ENERGY)
-    seen = set()
-    for force, names in ENERGIES.items():
-        if names in seen or force not in recorded:
-            continue
-        seen.add(names)
-        expected = sum(recorded.get(other, 0.0) for other, terms in ENERGIES.items() if terms == names)
-        assert sum(ours.get(name, 0.0) for name in names) == pytest.approx(expected, rel=ENERGY, abs=1e-3), (
-            force
-        )
-    pairs = sum(recorded.get(force, 0.0) for force in PAIRS)
-    assert sum(ours.get(name, 0.0) for name in OUR_PAIRS) == pytest.approx(pairs, rel=ENERGY)
-    assert recorded.keys() <= {"total", *ENERGIES, *PAIRS}
 
 
 @pytest.mark.parametrize("name", NAMES)
