@@ -1,10 +1,11 @@
 """Time of molecular dynamics of rigid water on one GPU, averaged over whole list lifetimes, searches included.
 
-    python benchmarks/bench_md_gpu.py --out benchmarks/results [--atoms 11000 90000] [--nstlist 20]
+    python benchmarks/bench_md_gpu.py --out benchmarks/results [--atoms 11000 90000] [--nstlist 20] [--pme]
 
-Reaction field with a cut-off of 1.0 nm, 2 fs, v-rescale, as the bundled box. Precisions alternate. The columns after
-the common ones split a step: times of the device for one launch of each kernel (recorded as a graph, so the host
-does not count), the time of a search with its waits, and the time the host needs in a step outside searches.
+Reaction field, or PME with a mesh of 0.125 nm and splines of order 4, with a cut-off of 1.0 nm, 2 fs, v-rescale, as the
+bundled box. Precisions alternate. The columns after the common ones split a step: times of the device for one launch
+of each kernel (recorded as a graph, so the host does not count), the time of a search with its waits, and the time the
+host needs in a step outside searches.
 """
 
 from __future__ import annotations
@@ -49,19 +50,21 @@ COLUMNS: Final = (
     ),
     *("n_atoms", "nstlist", "steps", "us_per_step", "us_min", "us_max", "peer", "peer_us"),
     *("r_list", "r_inner", "prune_interval", "host_us", "search_us", "exclusions_us", "pairs_us", "prune_us"),
+    *("lattice_us", "spread_us", "transforms_us", "solve_us", "gather_us"),
     *("move_us", "kinetic_us", "mib_on_device", "graph_steps", "graph_nodes", "critical_path"),
 )
 SIZES: Final = (11_000, 45_000, 90_000, 180_000, 360_000, 720_000)
+PME: Final = {"coulombtype": "pme", "fourierspacing": 0.125}
 REPEATS: Final = 5
 LAUNCHES: Final = 20
 
 
-def water_system(n_atoms: int, nstlist: int) -> System:
-    """A box of water built from the bundled one, with velocities of 300 K."""
+def water_system(n_atoms: int, nstlist: int, **options: Any) -> System:
+    """A box of water built from the bundled one, with velocities of 300 K; ``options`` replace settings."""
     with tempfile.TemporaryDirectory() as folder:
         box = build_system("water", n_atoms, Path(folder) / "water")
         settings, _ = read_settings(box.parameters)
-        settings = replace(settings, nstlist=nstlist, nstenergy=0, gen_seed=1, ld_seed=1)
+        settings = replace(settings, nstlist=nstlist, nstenergy=0, gen_seed=1, ld_seed=1, **options)
         topology, table, configuration, settings = read_system(box.configuration, box.topology, settings, ())[
             :4
         ]
@@ -106,6 +109,8 @@ def parts(simulation: Simulation) -> dict[str, float]:
         "pairs_us": on_device(rank, lambda: pairs.forces(forces)),
         "exclusions_us": on_device(rank, lambda: rank._exclusions.start_forces(False, False)),
     }
+    if rank._lattice is not None:
+        found |= lattice_parts(rank)
     # the forces are those of exclusions alone now, small enough for the many moves that follow
     return found | {
         "kinetic_us": on_device(rank, lambda: update.sum_kinetic(0, False, True)),
@@ -113,11 +118,37 @@ def parts(simulation: Simulation) -> dict[str, float]:
     }
 
 
+def lattice_parts(rank: Any) -> dict[str, float]:
+    """Times of the lattice sum, alone on the device."""
+    lattice, device = rank._lattice, rank.device
+
+    def beside(*launches: Callable[[], None]) -> Callable[[], None]:
+        def work() -> None:
+            device.fork(lattice._stream)
+            for launch in launches:
+                launch()
+            device.join(lattice._stream)
+
+        return work
+
+    transform = lattice._transform
+    return {
+        "lattice_us": on_device(rank, beside(lambda: lattice.add_forces(False))),
+        "spread_us": on_device(rank, beside(lattice._spread)),
+        "solve_us": on_device(rank, beside(lattice._solve[False])),
+        "gather_us": on_device(rank, beside(lattice._gather)),
+        "transforms_us": on_device(
+            rank,
+            beside(lambda: transform.forward(lattice._stream), lambda: transform.inverse(lattice._stream)),
+        ),
+    }
+
+
 def measure(
-    n_atoms: int, nstlist: int, lifetimes: int, precisions: list[str], graph: bool
+    n_atoms: int, nstlist: int, lifetimes: int, precisions: list[str], graph: bool, pme: bool = False
 ) -> list[dict[str, Any]]:
     """Precisions of one size, alternated; one row each."""
-    system = water_system(n_atoms, nstlist)
+    system = water_system(n_atoms, nstlist, **(PME if pme else {}))
     runs: dict[str, tuple[Simulation, list[float]]] = {}
     for precision in precisions:
         options = RunOptions(device="cuda", precision=precision, graph=graph)
@@ -159,7 +190,7 @@ def row(simulation: Simulation, precision: str, steps: int, times: list[float]) 
         "transport": simulation.transport.name,
         "path": simulation.transport.path,
         "precision": precision,
-        "system": "water",
+        "system": "water, PME" if rank._lattice is not None else "water",
         "n_atoms": simulation.system.topology.n_atoms,
         "nstlist": simulation.nstlist,
         "steps": steps,
@@ -193,18 +224,25 @@ def main() -> None:
     parser.add_argument("--nstlist", type=int, default=20)
     parser.add_argument("--lifetimes", type=int, default=10, help="list lifetimes of one repeat")
     parser.add_argument("--precision", nargs="+", default=("fast", "reproducible"))
+    parser.add_argument("--pme", action="store_true", help="in place of the reaction field")
     parser.add_argument("--no-graph", action="store_true", help="launch the kernels one by one")
     options = parser.parse_args()
     lines = []
     for n_atoms in options.atoms:
         for line in measure(
-            n_atoms, options.nstlist, options.lifetimes, options.precision, not options.no_graph
+            n_atoms,
+            options.nstlist,
+            options.lifetimes,
+            options.precision,
+            not options.no_graph,
+            options.pme,
         ):
             lines.append(line)
             print(*(f"{key}={value}" for key, value in line.items() if value != ""), flush=True)
     options.out.mkdir(parents=True, exist_ok=True)
     device = lines[0]["device"].lower().replace(" ", "-")
-    path = options.out / f"md_gpu__water__{device}x1__{commit()}.csv"
+    name = "water-pme" if options.pme else "water"
+    path = options.out / f"md_gpu__{name}__{device}x1__{commit()}.csv"
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS)
         writer.writeheader()

@@ -1,11 +1,12 @@
 """Time of molecular dynamics on one GPU next to OpenMM's CUDA platform in the same process, in alternated repeats.
 
-    python benchmarks/bench_openmm_gpu.py --out benchmarks/results [--atoms 11000 90000] [--dhfr FOLDER]
+    python benchmarks/bench_openmm_gpu.py --out benchmarks/results [--atoms 11000 90000] [--dhfr FOLDER] [--pme]
 
-Both run the same system, read by PulseMD and handed to OpenMM atom by atom: reaction field and Lennard-Jones cut off at
-1.0 nm, constraints as the .mdp says, 2 fs, mixed precision. PulseMD has its v-rescale thermostat and the removal of the
-centre of mass' motion; OpenMM has none of either (its Verlet integrator, the fastest it has). ``--dhfr`` names a folder
-with dhfr.gro.gz and dhfr.top.gz: dihydrofolate reductase in water, 23,558 atoms.
+Both run the same system, read by PulseMD and handed to OpenMM atom by atom: reaction field, or PME with one splitting
+parameter and one mesh, and Lennard-Jones cut off at 1.0 nm, constraints as the .mdp says, 2 fs, mixed precision.
+PulseMD has its v-rescale thermostat and the removal of the centre of mass' motion; OpenMM has none of either (its Verlet
+integrator, the fastest it has). ``--dhfr`` names a folder with dhfr.gro.gz and dhfr.top.gz: dihydrofolate reductase in
+water, 23,558 atoms.
 """
 
 from __future__ import annotations
@@ -20,16 +21,18 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from bench_md_gpu import water_system
+from bench_md_gpu import PME, water_system
 from result_rows import timed_row, write_rows
 
 from pulsemd.base.units import COULOMB
+from pulsemd.engine.lattice import system_mesh
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.simulation import Simulation
 from pulsemd.engine.system import System, prepare_system
 from pulsemd.halo import open_transport
 from pulsemd.io.gromacs.mdp import read_settings
 from pulsemd.io.gromacs.system import read_system
+from pulsemd.kernels.nonbonded.ewald import ewald_coefficient
 from pulsemd.systems import system_files
 
 SIZES: Final = (11_000, 45_000, 90_000, 720_000)
@@ -41,7 +44,7 @@ INFINITE: Final = 1e10
 """Dielectric constant of conducting surroundings, which OpenMM has no other word for."""
 
 
-def dhfr_system(folder: Path) -> System:
+def dhfr_system(folder: Path, **options: Any) -> System:
     """DHFR in water with bonds to hydrogens constrained, and velocities of 300 K."""
     with tempfile.TemporaryDirectory() as made:
         files = [Path(made) / name for name in ("dhfr.gro", "dhfr.top", "run.mdp")]
@@ -49,7 +52,7 @@ def dhfr_system(folder: Path) -> System:
             file.write_bytes(gzip.decompress((folder / f"{file.name}.gz").read_bytes()))
         text = system_files("water").parameters.read_text()
         files[2].write_text(re.sub(r"(?m)^constraints .*", "constraints = h-bonds", text))
-        settings = replace(read_settings(files[2])[0], nstenergy=0, gen_seed=1, ld_seed=1)
+        settings = replace(read_settings(files[2])[0], nstenergy=0, gen_seed=1, ld_seed=1, **options)
         topology, table, configuration, settings = read_system(files[0], files[1], settings, ())[:4]
     return prepare_system(
         topology, table, settings, configuration.positions, configuration.velocities, configuration.box
@@ -116,6 +119,11 @@ def nonbonded_force(system: System, openmm: Any) -> Any:
     force.setNonbondedMethod(openmm.NonbondedForce.CutoffPeriodic)
     force.setCutoffDistance(settings.rcoulomb)
     force.setReactionFieldDielectric(settings.epsilon_rf or INFINITE)
+    if settings.coulombtype == "pme":
+        force.setNonbondedMethod(openmm.NonbondedForce.PME)
+        force.setPMEParameters(
+            ewald_coefficient(settings.rcoulomb, settings.ewald_rtol), *system_mesh(system)
+        )
     force.setUseDispersionCorrection(False)
     c6, c12 = np.diag(table.c6)[topology.type_index], np.diag(table.c12)[topology.type_index]
     for charge, (sigma, epsilon) in zip(
@@ -191,6 +199,8 @@ class Ours:
 
 def compare_potential(system: System, ours: dict[str, float], theirs: float) -> float:
     """Relative difference of the potential energies, once what OpenMM leaves out is left out of ours."""
+    if system.settings.coulombtype == "pme":
+        return (ours["potential"] - theirs) / abs(theirs)
     t, s = system.topology, system.settings
     first = np.repeat(np.arange(t.n_atoms), np.diff(t.exclusion_offset))
     once = first < t.exclusion_atoms
@@ -242,7 +252,7 @@ def measure(name: str, system: System) -> dict[str, object]:
 
 def check_energies(name: str, system: System) -> None:
     """Print how far the potential energies of the start are apart, without the shift that OpenMM does not have."""
-    system = replace(system, settings=replace(system.settings, vdw_modifier="none"))
+    system = replace(system, settings=replace(system.settings, vdw_modifier="none", coulomb_modifier="none"))
     simulation = Simulation(open_transport("loopback"), system, RunOptions(device="cuda"))
     difference = compare_potential(system, simulation.evaluate(), OpenMM(system).potential)
     print(f"{name}: potential energies differ by {difference:.2e} of OpenMM's", flush=True)
@@ -254,15 +264,18 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--atoms", type=int, nargs="*", default=SIZES)
     parser.add_argument("--dhfr", type=Path)
+    parser.add_argument("--pme", action="store_true", help="in place of the reaction field")
     options = parser.parse_args()
+    changes = PME if options.pme else {}
+    suffix = ", PME" if options.pme else ""
     rows = []
     if options.dhfr is not None:
-        system = dhfr_system(options.dhfr)
+        system = dhfr_system(options.dhfr, **changes)
         check_energies("dhfr", system)
-        rows.append(measure("dhfr", system))
+        rows.append(measure(f"dhfr{suffix}", system))
     for n_atoms in options.atoms:
-        rows.append(measure("water", water_system(n_atoms, 20)))
-    print(write_rows(options.out, "md_gpu", "openmm", rows))
+        rows.append(measure(f"water{suffix}", water_system(n_atoms, 20, **changes)))
+    print(write_rows(options.out, "md_gpu", "openmm-pme" if options.pme else "openmm", rows))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,188 @@
+"""PME on CPUs: mesh sizes, splines, and energies, virial and forces against direct lattice sums in float64."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from pulsemd.base.errors import InputError
+from pulsemd.domain.lattice import lattice_transform, reduce_box, to_lattice
+from pulsemd.kernels.nonbonded.ewald import correction
+from pulsemd.kernels.pme.lattice_sum import LatticeSum
+from pulsemd.kernels.pme.mesh import mesh_size, signed_waves, spline_values, wave_factors
+
+FACTOR = 138.935458
+BETA = 3.123413
+CUBE = np.diag([2.2, 2.2, 2.2])
+DODECAHEDRON = 2.3 * np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.5, 0.5, np.sqrt(0.5)]])
+UNREDUCED = np.array([[1.0, 0.0, 0.0], [2.0, 1.0, 0.0], [-1.0, 3.0, 1.0]]) @ DODECAHEDRON
+BOXES = {"cube": CUBE, "dodecahedron": DODECAHEDRON, "unreduced": UNREDUCED}
+
+
+def direct_sum(positions, charge, box):
+    """Energy, virial and forces of the reciprocal part by structure factors of every wave that matters."""
+    inverse, volume = np.linalg.inv(box), abs(np.linalg.det(box))
+    reach = 2.0 * BETA  # exp(-(pi m/beta)^2) is below 1e-17 beyond
+    most = [int(np.ceil(reach * np.linalg.norm(row))) for row in box]
+    waves = np.array(list(itertools.product(*(range(-n, n + 1) for n in most)))) @ inverse.T
+    square = (waves**2).sum(1)
+    chosen = (square > 0) & (square < reach**2)
+    waves, square = waves[chosen], square[chosen]
+    green = FACTOR / (np.pi * volume) * np.exp(-((np.pi / BETA) ** 2) * square) / square
+    phase = np.exp(2j * np.pi * positions @ waves.T)
+    structure = charge @ phase
+    each = 0.5 * green * abs(structure) ** 2
+    background = -FACTOR * np.pi * charge.sum() ** 2 / (2.0 * volume * BETA**2)
+    energy = each.sum() + background
+    stretched = -2.0 * each * (1.0 + (np.pi / BETA) ** 2 * square) / square
+    virial = np.einsum("m,ma,mb->ab", stretched, waves, waves) + energy * np.eye(3)
+    forces = 2.0 * np.pi * charge[:, None] * np.imag(phase * (structure.conj() * green) @ waves)
+    return energy, virial, forces
+
+
+def system(box, seed, n=120):
+    """Random positions, far outside the box too, and charges with a net charge."""
+    rng = np.random.default_rng(seed)
+    return rng.uniform(-2.0, 2.0, (n, 3)) @ box, rng.normal(size=n)
+
+
+def mesh_result(positions, charge, box, spacing, order):
+    """The same three of PME in the reduced box, and the lattice sum."""
+    reduced, frame = reduce_box(box)
+    x = lattice_transform(to_lattice(positions, box), frame)
+    lattice = LatticeSum(
+        reduced, mesh_size(reduced, spacing, order), order, BETA, FACTOR, float(charge.sum())
+    )
+    lattice.spread(x, charge)
+    sums = lattice.solve(True)
+    forces = np.zeros(x.shape)
+    lattice.add_forces(x, charge, forces)
+    return sums[0], sums[1:].reshape(3, 3), forces, lattice.mesh.shape
+
+
+def expected_error(charge, box, shape, order):
+    """RMS error of the forces on charges at random places, from the waves and their aliases.
+
+    A wave k on the mesh is spread and read with weights W of each of its aliases k + p; the force on a charge from
+    another has amplitude 2 pi m_p G W_p W_p' where it should be 2 pi m_p g_p for p = p' and 0 else. The mean over
+    both positions is the sum of the squares (as in Hockney & Eastwood 1988, chapter 8, for any influence function).
+    On itself a charge feels the sum over all k with the same p - p', which should be 0 (Ballenegger, Cerda & Holm,
+    J. Chem. Theory Comput. 8, 936 (2012)).
+    """
+    inverse, volume = np.linalg.inv(box), abs(np.linalg.det(box))
+    k = np.stack(np.meshgrid(*(signed_waves(n) for n in shape), indexing="ij"), -1).reshape(-1, 3)
+    k = k[(k != 0).any(1)]
+    spline = np.prod([wave_factors(n, order)[k[:, d]] for d, n in enumerate(shape)], axis=0)
+    aliases = {p: k + np.array(p) * shape for p in itertools.product((-1, 0, 1), repeat=3)}
+    weights, waves, wanted = {}, {}, {}
+    for p, m in aliases.items():
+        signs = np.prod([1.0 if d % 2 == 0 or order % 2 == 0 else -1.0 for d in p])
+        weights[p] = signs * np.prod(np.sinc(m / shape), axis=1) ** order
+        waves[p] = m @ inverse.T
+        square = (waves[p] ** 2).sum(1)
+        wanted[p] = FACTOR * np.exp(-((np.pi / BETA) ** 2) * square) / (np.pi * square)
+    green = wanted[0, 0, 0] * spline
+    total, own = 0.0, {}
+    for p, q in itertools.product(aliases, repeat=2):
+        amplitude = green * weights[p] * weights[q] - (wanted[p] if p == q else 0.0)
+        total += 4.0 * np.pi**2 * ((waves[p] ** 2).sum(1) * amplitude**2).sum()
+        if p != q:
+            apart = tuple(np.subtract(p, q))
+            own[apart] = own.get(apart, 0.0) + 2.0 * np.pi * waves[p].T @ (green * weights[p] * weights[q])
+    on_others = np.mean(charge**2) * (charge**2).sum() * total
+    on_itself = np.mean(charge**4) * sum((a**2).sum() for a in own.values())
+    return np.sqrt(on_others + on_itself) / volume
+
+
+@pytest.mark.parametrize("order", [4, 5, 6])
+@pytest.mark.parametrize("spacing", [0.13, 0.08])
+@pytest.mark.parametrize("name", BOXES)
+def test_mesh_forces_have_the_error_that_theory_predicts(name, spacing, order):
+    box, errors, expected = BOXES[name], [], []
+    for seed in range(4):
+        positions, charge = system(box, seed)
+        _, _, exact = direct_sum(positions, charge, box)
+        _, _, forces, shape = mesh_result(positions, charge, box, spacing, order)
+        errors.append(np.sqrt(((forces - exact) ** 2).sum(1).mean()))
+        expected.append(expected_error(charge, reduce_box(box)[0], shape, order))
+    ratio = np.mean(errors) / np.mean(expected)
+    print(f"{name}, {spacing} nm, order {order}: error {np.mean(errors):.3g}, theory {np.mean(expected):.3g}")
+    assert 0.7 < ratio < 1.4
+
+
+@pytest.mark.parametrize("name", BOXES)
+def test_mesh_energy_and_virial_converge_to_the_direct_sum(name):
+    box = BOXES[name]
+    positions, charge = system(box, 7)
+    energy, virial, _ = direct_sum(positions, charge, box)
+    off = []
+    for spacing in (0.12, 0.06):
+        found, tensor, _, _ = mesh_result(positions, charge, box, spacing, 6)
+        off.append([abs(found - energy), np.abs(tensor - virial).max()])
+    assert (np.array(off[1]) < 1e-6 * abs(energy)).all()
+    assert (np.array(off[1]) < 0.1 * np.array(off[0])).all()
+
+
+@pytest.mark.parametrize("cell", ["cubic", "primitive"])
+def test_energy_of_rock_salt_is_its_madelung_constant(cell):
+    """1.747564594633 per pair of ions at unit distance (Crandall & Buhler, J. Phys. A 20, 5497 (1987))."""
+    half = np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 1.0], [1.0, 1.0, 0.0]]) * 0.28
+    n = 4
+    box = np.diag([0.56 * n] * 3) if cell == "cubic" else half * 2 * n
+    sites = np.array(list(itertools.product(range(2 * n), repeat=3)))
+    if cell == "cubic":
+        positions, charge = sites * 0.28, np.where(sites.sum(1) % 2, -1.0, 1.0)
+    else:
+        positions = np.concatenate([sites @ half, sites @ half + [0.28, 0.0, 0.0]])
+        charge = np.repeat([1.0, -1.0], len(sites))
+    energy, _, forces, _ = mesh_result(positions, charge, box, 0.06, 6)
+    reduced, frame = reduce_box(box)
+    x = lattice_transform(to_lattice(positions, box), frame)
+    r = np.linalg.norm((x - x[0]).astype(np.float64) / 2.0**32 @ reduced, axis=1)[1:]
+    long_range = np.array([BETA * correction((BETA * d) ** 2)[0] for d in r])
+    real = 0.5 * len(x) * FACTOR * charge[0] * (charge[1:] * (1.0 / r - long_range))[r < 1.1].sum()
+    own = -FACTOR * BETA / np.sqrt(np.pi) * (charge**2).sum()
+    madelung = -(energy + real + own) / (0.5 * len(x)) * 0.28 / FACTOR
+    assert madelung == pytest.approx(1.747564594633, abs=2e-6)
+    assert np.abs(forces).max() < 1e-2
+
+
+@pytest.mark.parametrize(
+    ("spacing", "order", "shape"),
+    [  # gmx_d 2022.5 grompp, fourier-nx of gmx dump for boxes of 10 nm cut into so many spacings
+        (10 / 5.5, 4, 6), (10 / 5.5, 5, 8), (10 / 24.5, 4, 25), (10 / 45.5, 4, 48), (10 / 49.5, 4, 52),
+        (10 / 84.5, 4, 96), (10 / 96.5, 4, 100), (10 / 137.5, 4, 144), (10 / 257.5, 4, 280),
+        (10 / 289.5, 4, 300), (10 / 320.5, 4, 324), (10 / 337.5, 4, 384),
+    ],
+)  # fmt: skip
+def test_mesh_size_is_that_of_gmx(spacing, order, shape):
+    assert mesh_size(np.diag([10.0] * 3), spacing, order) == (shape,) * 3
+
+
+def test_mesh_size_follows_the_lengths_of_box_vectors_and_given_numbers():
+    box = np.array([[3.0, 0.0, 0.0], [1.0, 4.1, 0.0], [-1.0, 1.5, 5.7]])
+    assert mesh_size(box, 0.12, 4) == (25, 36, 52)  # gmx_d 2022.5
+    assert mesh_size(box, 0.12, 4, (0, 37, 0)) == (25, 37, 52)
+    with pytest.raises(InputError, match="give from pme-order = 4"):
+        mesh_size(box, 0.12, 4, (3, 0, 0))
+    with pytest.raises(InputError, match="raise it"):
+        mesh_size(box, 0.001, 4)
+
+
+def test_splines_have_their_published_values():
+    np.testing.assert_allclose(spline_values(4), [1 / 6, 4 / 6, 1 / 6])
+    np.testing.assert_allclose(spline_values(5), np.array([1, 11, 11, 1]) / 24)
+    np.testing.assert_allclose(spline_values(6), np.array([1, 26, 66, 26, 1]) / 120)
+    assert np.isfinite(wave_factors(20, 5)).all()
+
+
+@pytest.mark.parametrize("order", [4, 5, 6])
+def test_charge_on_the_mesh_is_kept_and_its_place_is_exact_at_faces(order):
+    ends = np.array([[-(2**31)] * 3, [2**31 - 1] * 3, [-1] * 3, [0, -1, 2**31 - 1]], np.int32)
+    lattice = LatticeSum(CUBE, (12, 14, 17), order, BETA, FACTOR)
+    for x in ends:
+        lattice.spread(x[None], np.array([0.75]))
+        assert lattice.mesh.sum() == pytest.approx(0.75 * 2.0**40, abs=order**3)
+        assert (lattice.mesh != 0).sum() <= order**3
