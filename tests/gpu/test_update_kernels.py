@@ -27,13 +27,15 @@ class NoGroups:
 
 
 class Stars(NoGroups):
-    """Groups of one heavy atom and three hydrogens."""
+    """Groups of one heavy atom and some hydrogens."""
 
-    def __init__(self, n_groups):
-        self.offset, self.atoms = np.arange(n_groups + 1) * 4, np.arange(4 * n_groups, dtype=np.int32)
-        self.pair_offset = np.arange(n_groups + 1) * 3
-        self.pairs = np.tile(np.array([[0, 1], [0, 2], [0, 3]], np.int32), (n_groups, 1))
-        self.lengths = np.full(3 * n_groups, 0.1)
+    def __init__(self, n_groups, n_bonds):
+        n = n_bonds + 1
+        self.offset, self.atoms = np.arange(n_groups + 1) * n, np.arange(n * n_groups, dtype=np.int32)
+        self.pair_offset = np.arange(n_groups + 1) * n_bonds
+        bonds = np.array([[0, k] for k in range(1, n)], np.int32)
+        self.pairs = np.tile(bonds, (n_groups, 1))
+        self.lengths = np.full(n_bonds * n_groups, 0.1)
 
 
 def random_state(n, mass, fixed, seed=1):
@@ -142,15 +144,16 @@ def test_free_atoms_on_device_equal_cpu_and_frozen_ones_stay(device, fixed):
 
 
 @pytest.mark.parametrize("fixed", [False, True])
-def test_shake_step_on_device_equals_cpu(device, fixed):
-    groups, n = Stars(120), 480
+@pytest.mark.parametrize("n_bonds", [3, 7, 8, 31, 100])
+def test_shake_step_on_device_equals_cpu(device, fixed, n_bonds):
+    groups, n = Stars(120, n_bonds), 120 * (n_bonds + 1)
     rng = np.random.default_rng(5)
-    bonds = rng.normal(size=(120, 4, 3))
+    bonds = rng.normal(size=(120, n_bonds + 1, 3))
     bonds *= 0.1 / np.linalg.norm(bonds, axis=2, keepdims=True)
     bonds[:, 0] = 0.0
     r = (rng.uniform(0, 1, (120, 1, 3)) @ BOX + bonds).reshape(-1, 3)
     x = np.rint(r @ np.linalg.inv(BOX) * 2**32).astype(np.int64).astype(np.uint32).view(np.int32)
-    mass = np.tile([12.011, 1.008, 1.008, 1.008], 120)
+    mass = np.tile([4.0 * n_bonds, *[1.008] * n_bonds], 120)
     v, f = random_state(n, mass, fixed)
     update, slots, where = start(device, x, v, f, mass, [], groups, fixed, BOX)
     update.sum_kinetic(3, True, True)

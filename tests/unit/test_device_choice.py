@@ -10,12 +10,14 @@ import pytest
 from pulsemd.base.errors import ConfigError, TransportError
 from pulsemd.engine import device
 from pulsemd.engine.options import RunOptions
+from pulsemd.forcefield.settings import RunSettings
 from pulsemd.kernels.bonded import gpu as gpu_bonded
 from pulsemd.kernels.bonded.gpu import kinds_without_kernel
-from pulsemd.kernels.update.cuda_programs import MAX_GROUP_ATOMS
+from pulsemd.kernels.update.cuda_programs import GROUP_SIZES
 from pulsemd.kernels.update.gpu import oversized_group
 
-IN_PYTHON = SimpleNamespace(pair_potential=object())
+IN_PYTHON = (SimpleNamespace(), RunSettings(), object())
+"""A topology, settings and a pair potential in Python."""
 
 
 @pytest.fixture
@@ -32,7 +34,7 @@ def test_auto_takes_a_gpu_that_is_there(gpu):
 
 
 def test_auto_takes_the_cpu_where_the_gpu_cannot_compute_the_system_and_says_why(gpu):
-    options = device.fit_device(device.choose_device(RunOptions(device="auto")), IN_PYTHON)
+    options = device.fit_device(device.choose_device(RunOptions(device="auto")), *IN_PYTHON)
     assert options.device == "cpu"
     assert "in Python runs on CPUs only" in options.device_reason
 
@@ -40,7 +42,7 @@ def test_auto_takes_the_cpu_where_the_gpu_cannot_compute_the_system_and_says_why
 def test_a_gpu_that_was_asked_for_and_cannot_compute_the_system_is_refused_with_the_remedy(gpu):
     options = device.choose_device(RunOptions(device="cuda"))
     with pytest.raises(ConfigError, match=r"--device cuda: a pair potential in Python .*; use --device cpu"):
-        device.fit_device(options, IN_PYTHON)
+        device.fit_device(options, *IN_PYTHON)
 
 
 def test_unwrapped_positions_take_the_cpu_unless_a_gpu_was_asked_for(gpu):
@@ -62,15 +64,22 @@ def test_ranks_that_cannot_be_shared_out_are_refused(gpu):
         device.choose_device(RunOptions(device="cuda", ranks=3, ranks_per_gpu=2))
 
 
-def test_several_ranks_on_gpus_that_cannot_compute_the_system_are_refused(gpu):
+def test_several_ranks_leave_gpus_that_cannot_compute_the_system_before_they_are_started(gpu):
     options = device.choose_device(RunOptions(device="auto", ranks=2, ranks_per_gpu=2))
+    assert device.fit_device(options, *IN_PYTHON).device == "cpu"
     with pytest.raises(ConfigError, match="in Python runs on CPUs only"):
-        device.fit_device(options, IN_PYTHON)
+        device.fit_device(options, *IN_PYTHON, started=True)
+
+
+def test_lattice_sums_of_several_ranks_are_left_to_cpus(gpu):
+    topology, settings = SimpleNamespace(terms={}), RunSettings(coulombtype="pme")
+    options = device.choose_device(RunOptions(device="auto", ranks=2, ranks_per_gpu=2))
+    assert "PME on several ranks" in device.fit_device(options, topology, settings).device_reason
 
 
 def test_cpus_compute_every_system():
     options = RunOptions(device="cpu")
-    assert device.fit_device(device.choose_device(options), IN_PYTHON) == options
+    assert device.fit_device(device.choose_device(options), *IN_PYTHON) == options
 
 
 def test_terms_that_only_cpus_compute_are_named(monkeypatch):
@@ -82,8 +91,8 @@ def test_terms_that_only_cpus_compute_are_named(monkeypatch):
 
 
 def test_constraints_that_tie_too_many_atoms_together_are_named():
-    sizes = [2, MAX_GROUP_ATOMS]
+    sizes = [2, GROUP_SIZES[-1]]
     assert oversized_group(SimpleNamespace(offset=np.cumsum([0, *sizes]))) is None
-    problem = oversized_group(SimpleNamespace(offset=np.cumsum([0, *sizes, MAX_GROUP_ATOMS + 1])))
+    problem = oversized_group(SimpleNamespace(offset=np.cumsum([0, *sizes, GROUP_SIZES[-1] + 1])))
     assert problem is not None
-    assert f"tie {MAX_GROUP_ATOMS + 1} atoms together" in problem
+    assert f"tie {GROUP_SIZES[-1] + 1} atoms together" in problem

@@ -11,10 +11,11 @@ from typing import Any
 from pulsemd.base.errors import ConfigError, InputError, OutputError, TransportError
 from pulsemd.cli.request import RunRequest, input_files, output_options, run_options
 from pulsemd.cli.started import started_as
-from pulsemd.engine.device import choose_device
+from pulsemd.engine.device import choose_device, fit_device
 from pulsemd.halo import TRANSPORTS, launch, launch_gpus, open_transport
 from pulsemd.io.checkpoint import NAME
 from pulsemd.io.gromacs.mdp import read_settings
+from pulsemd.io.gromacs.system import read_top
 
 RESULTS = (
     "energies.csv", "trajectory.dcd", "trajectory.xtc", "trajectory.trr", "final.gro", "summary.json", "run.mdp",
@@ -34,6 +35,11 @@ def main(args: argparse.Namespace) -> int:
         options, raise_nstlist=args.nstlist is None, count_images=output.get("positions") == "unwrapped"
     )
     asked, options = options.device, choose_device(options)
+    if (
+        options.several_on_gpus and not options.device_asked
+    ):  # one rank can still change when it has read the system
+        topology, _ = read_top(top, settings.define, (*settings.include, *args.include), settings.constraints)
+        options = fit_device(options, topology, settings)
     if options.device == "cpu" and options.rung not in TRANSPORTS:
         why = "leave out --device cpu" if asked == "cpu" else options.device_reason
         raise TransportError(f"--transport {options.rung}: needs GPUs; {why}")

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulsemd.base.errors import ConfigError
-from pulsemd.engine.device import choose_device
+from pulsemd.engine.device import choose_device, fit_device
 from pulsemd.engine.openmm_system import system_from_openmm
 from pulsemd.engine.options import Device, PlanKind, Precision, RunOptions
 from pulsemd.engine.ranks import start_ranks
@@ -243,7 +243,8 @@ class Simulation:
             device=device,
             raise_nstlist=raise_nstlist,
         )
-        return cls(system, choose_device(options))
+        options = choose_device(options)
+        return cls(system, fit_device(options, system.topology, system.settings, system.pair_potential))
 
     # ---- running ------------------------------------------------------------------------------------------------
 

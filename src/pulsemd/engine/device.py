@@ -11,10 +11,13 @@ from pulsemd.engine.movers import ConstrainedGroups
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.rank import Rank
 from pulsemd.engine.system import System
+from pulsemd.forcefield.settings import RunSettings
 from pulsemd.halo import Transport
 from pulsemd.halo.rungs.ladder import GPU_RUNGS
 from pulsemd.kernels.bonded.gpu import kinds_without_kernel
+from pulsemd.kernels.nonbonded.potential import PairPotential
 from pulsemd.kernels.update.gpu import oversized_group
+from pulsemd.topology.records import Topology
 
 if TYPE_CHECKING:
     from pulsemd.engine.gpu_rank import GpuRank
@@ -79,29 +82,48 @@ def _rungs(options: RunOptions) -> tuple[str, ...]:
     return ("loopback",) if options.ranks == 1 else GPU_RUNGS
 
 
-def fit_device(options: RunOptions, system: System) -> RunOptions:
-    """The options with the CPU in place of a GPU that nobody asked for and that cannot compute this system.
+def fit_device(
+    options: RunOptions,
+    topology: Topology,
+    settings: RunSettings,
+    pair_potential: PairPotential | None = None,
+    started: bool = False,
+) -> RunOptions:
+    """The options with CPUs in place of GPUs that nobody asked for and that cannot compute this system.
+
+    Parameters
+    ----------
+    pair_potential : PairPotential, optional
+        In place of Lennard-Jones.
+    started : bool
+        Several ranks have their GPUs already.
 
     Raises
     ------
     ConfigError
-        If the GPU was asked for, or several ranks run on GPUs; the message names what they lack.
+        If GPUs were asked for, or have been started; the message names what they lack.
     """
-    problem = _system_problem(system) if options.device == "cuda" else None
+    if options.device != "cuda":
+        return options
+    problem = _system_problem(topology, settings, pair_potential, options.ranks)
     if problem is None:
         return options
-    if options.device_asked or options.several_on_gpus:
+    if options.device_asked or (started and options.several_on_gpus):
         raise ConfigError(f"--device cuda: {problem}; use --device cpu")
     return replace(options, device="cpu", device_reason=problem)
 
 
-def _system_problem(system: System) -> str | None:
-    """What of this system a GPU cannot compute; None if everything."""
-    if system.pair_potential is not None:
+def _system_problem(
+    topology: Topology, settings: RunSettings, pair_potential: PairPotential | None, ranks: int
+) -> str | None:
+    """What of a system GPUs cannot compute; None if everything."""
+    if pair_potential is not None:
         return "a pair potential in Python runs on CPUs only"
-    if kinds := kinds_without_kernel(system.topology.terms):
+    if settings.coulombtype == "pme" and ranks > 1:
+        return "coulombtype = PME on several ranks runs on CPUs only"
+    if kinds := kinds_without_kernel(topology.terms):
         return f"terms of these kinds run on CPUs only: {', '.join(kinds)}"
-    return oversized_group(ConstrainedGroups(system.topology))
+    return oversized_group(ConstrainedGroups(topology))
 
 
 def new_rank(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pulsemd.base.errors import DomainError, TransportError
+from pulsemd.base.errors import DomainError
 from pulsemd.base.units import BOLTZMANN
 from pulsemd.device.mirror import Array, Mirror
 from pulsemd.domain.atoms import LocalAtoms, UpdateGroups, select_owned
@@ -92,8 +92,6 @@ class GpuRanks:
         If no grid fits, or atoms, pairs or terms are lost or counted twice.
     TopologyError
         If constraints tie too many atoms together.
-    TransportError
-        If the electrostatics are a lattice sum.
     """
 
     energies_ahead, frames_ahead = ENERGIES_AHEAD, 1
@@ -101,10 +99,6 @@ class GpuRanks:
     def __init__(
         self, transport: GpuTransport, system: System, options: RunOptions, r_list: float, nstlist: int
     ) -> None:
-        if system.settings.coulombtype == "pme":
-            raise TransportError(
-                "coulombtype = PME on GPUs: one rank on one GPU only; use --ranks 1 or --device cpu"
-            )
         self.transport, self.system, self.options, self.r_list = transport, system, options, r_list
         self.reproducible = options.precision == "reproducible"
         self.flags = StepFlags()

@@ -16,8 +16,8 @@ GROUP_THREADS = 64
 MAX_WATER_SITES = 2
 """Most virtual sites of a rigid water that are moved together with it."""
 
-MAX_GROUP_ATOMS = 8
-"""Largest constrained group; the constraints of bonds to hydrogens make groups of at most five."""
+GROUP_SIZES = (8, 32, 128)
+"""Most atoms of a constrained group by variant; the constraints of bonds to hydrogens make groups of at most five."""
 
 _PACKAGE = "pulsemd.kernels.update"
 _HEADERS = tuple(
@@ -32,10 +32,10 @@ def leapfrog_program(fixed: bool, energies: bool, sites: int = 0) -> CudaProgram
     return CudaProgram(_PACKAGE, "leapfrog.cu", macros, exact=fixed, headers=_HEADERS)
 
 
-def shake_program(fixed: bool, energies: bool) -> CudaProgram:
-    """Leap-frog with SHAKE; arguments as for `leapfrog_program`."""
+def shake_program(fixed: bool, energies: bool, max_atoms: int = GROUP_SIZES[0]) -> CudaProgram:
+    """Leap-frog with SHAKE; arguments as for `leapfrog_program`; `max_atoms`: one of `GROUP_SIZES`."""
     macros = (("FIXED", int(fixed)), ("ENERGIES", int(energies)), ("THREADS", GROUP_THREADS))
-    macros += (("MAX_ATOMS", MAX_GROUP_ATOMS),)
+    macros += (("MAX_ATOMS", max_atoms),)
     return CudaProgram("pulsemd.kernels.constraints", "shake.cu", macros, exact=fixed, headers=_HEADERS)
 
 
@@ -72,4 +72,17 @@ def programs() -> list[CudaProgram]:
         for energies in both
         for sites in range(1, MAX_WATER_SITES + 1)
     ]
-    return [*moves, *waters, *(kinetic_program(fixed) for fixed in both), slots_program(), clock_program()]
+    large = [
+        shake_program(fixed, energies, size)
+        for fixed in both
+        for energies in both
+        for size in GROUP_SIZES[1:]
+    ]
+    return [
+        *moves,
+        *large,
+        *waters,
+        *(kinetic_program(fixed) for fixed in both),
+        slots_program(),
+        clock_program(),
+    ]

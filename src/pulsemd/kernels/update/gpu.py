@@ -19,8 +19,8 @@ from pulsemd.device.cuda import CudaDevice
 from pulsemd.kernels.constraints.gpu_sites import GpuSites, WaterSites, water_sites
 from pulsemd.kernels.search.gpu_layout import Slots
 from pulsemd.kernels.update.cuda_programs import (
+    GROUP_SIZES,
     GROUP_THREADS,
-    MAX_GROUP_ATOMS,
     MOVE_THREADS,
     SUM_THREADS,
     clock_program,
@@ -145,9 +145,9 @@ class WaterTable:
 def oversized_group(groups: ConstrainedGroups) -> str | None:
     """What is wrong with the largest group, if it is too large."""
     largest = int(np.diff(groups.offset).max(initial=0))
-    if largest <= MAX_GROUP_ATOMS:
+    if largest <= GROUP_SIZES[-1]:
         return None
-    return f"constraints tie {largest} atoms together, and a GPU takes groups of at most {MAX_GROUP_ATOMS}"
+    return f"constraints tie {largest} atoms together, and a GPU takes groups of at most {GROUP_SIZES[-1]}"
 
 
 def water_table(
@@ -236,6 +236,8 @@ class GpuUpdate:
     def _upload_groups(self, groups: ConstrainedGroups) -> tuple[Any, ...]:
         if problem := oversized_group(groups):
             raise TopologyError(f"--device cuda: {problem}; use --device cpu")
+        largest = int(np.diff(groups.offset).max(initial=0))
+        self._group_size = next(size for size in GROUP_SIZES if largest <= size)
         arrays = (groups.offset, groups.atoms, groups.pair_offset, groups.pairs)
         integers = [self.device.to_device(array, np.int32) for array in arrays]
         return (*integers, self.device.to_device(groups.lengths, np.float64))
@@ -408,7 +410,7 @@ class GpuUpdate:
         return self._sites.bind_construct(self._slots, offset)
 
     def _bind_groups(self, offset: int, coupled: bool, energies: bool) -> Callable[[], None]:
-        kernel = self.device.kernel(shake_program(self.fixed, energies), "leapfrog_shake")
+        kernel = self.device.kernel(shake_program(self.fixed, energies, self._group_size), "leapfrog_shake")
         first, *others = self._groups
         return kernel.bind(
             -(-self.n_groups // GROUP_THREADS), GROUP_THREADS, self._slots.x, self.velocities, self._forces,
