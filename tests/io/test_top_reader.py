@@ -11,6 +11,8 @@ import pytest
 
 from pulsemd.base.errors import InputError, TopologyError
 from pulsemd.io.gromacs import read_gro, read_settings, read_system, read_top, write_gro
+from pulsemd.io.gromacs.assemble import assemble
+from pulsemd.io.gromacs.top import read_draft
 from pulsemd.topology.expand import build_topology
 
 DATA = Path(__file__).parent / "data"
@@ -195,7 +197,7 @@ def test_top_rigid_water_without_exclusions_warned_of(caplog: pytest.LogCaptureF
         ("[ system ]", "[ bondz ]\n1 2\n[ system ]", 17, "unknown section .* bondz"),
         ("[ system ]", "[ sys tem ]", 17, "unknown section"),
         ("[ system ]", "[ system", 17, "written as"),
-        ("[ system ]", "[ polarization ]\n1 2 1 0.001\n[ system ]", 18, "polarization .* not supported yet"),
+        ("[ system ]", "[ polarization ]\n1 2 1 0.001\n[ system ]", 18, "polarization .* not supported"),
         ("[ exclusions ]", "[ virtual_sites2 ]\n3 1 2 1 0.5\n[ exclusions ]", 15, "has the mass 1.008"),
         ("[ exclusions ]", "[ virtual_sites2 ]\n3 1 3 1 0.5\n[ exclusions ]", 15, "listed twice"),
         ("[ exclusions ]", "[ virtual_sites4 ]\n3 1 2 1 3 1\n[ exclusions ]", 15, "function 1|columns"),
@@ -212,24 +214,76 @@ def test_top_bad_row_refused_with_line(tmp_path: Path, old: str, new: str, line:
 
 @pytest.mark.parametrize(
     "section",
-    [
-        "distance_restraints", "angle_restraints", "angle_restraints_z",
-        "orientation_restraints", "polarization", "water_polarization", "thole_polarization",
-    ],
-)  # fmt: skip
+    ["orientation_restraints", "polarization", "water_polarization", "thole_polarization"],
+)
 def test_top_section_beyond_common_core_refused_at_its_first_row(tmp_path: Path, section: str) -> None:
     path = changed(tmp_path, "[ exclusions ]", f"[ {section} ]\n1 2 3 1 0.1\n[ exclusions ]")
-    with pytest.raises(TopologyError, match=f"{section} .* not supported yet") as caught:
+    with pytest.raises(TopologyError, match=f"{section} .* not supported") as caught:
         read_top(path)
     assert path.read_text().splitlines()[caught.value.line - 1] == "1 2 3 1 0.1"
 
 
-def test_top_intermolecular_interactions_refused_with_line(tmp_path: Path) -> None:
-    text = "[ intermolecular_interactions ]\n[ bonds ]\n1 4 6 0.1 9"
-    path = changed(tmp_path, "[ molecules ]\nSOL 2", f"[ molecules ]\nSOL 2\n{text}")
-    with pytest.raises(TopologyError) as caught:
+def between(tmp_path: Path, text: str) -> Path:
+    return changed(
+        tmp_path, "[ molecules ]\nSOL 2", f"[ molecules ]\nSOL 2\n[ intermolecular_interactions ]\n{text}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("1 4 6 0.1 9", 1, "no rows of its own"),
+        ("[ bonds ]\n1 4 1 0.1 9", 2, "chemical bond between molecules"),
+        ("[ bonds ]\n1 7 6 0.1 9", 2, "atom 7 does not exist: the molecule has atoms 1 to 6"),
+        ("[ bonds ]\n1 4 6", 2, "no parameters for"),
+        ("[ constraints ]\n1 4 1 0.1", 1, "constraints .* cannot be in"),
+        ("[ settles ]\n1 1 0.1 0.16", 1, "cannot be in"),
+        ("[ exclusions ]\n1 4", 1, "cannot be in"),
+        ("[ position_restraints ]\n1 1 10 10 10", 1, "cannot be in"),
+        ("[ virtual_sites2 ]\n1 4 5 1 0.5", 1, "cannot be in"),
+        ("[ system ]\nx", 1, "cannot be in"),
+        ("[ distance_restraints ]\n1 4 1 0 1 0.3 0.2 0.4 1", 2, "must not become smaller"),
+        (
+            "[ distance_restraints ]\n1 4 1 0 1 0.1 0.2 0.4 1\n1 5 1 0 1 0.1 0.2 0.4 1",
+            3,
+            "index 0 has several",
+        ),
+        ("[ angle_restraints ]\n1 1 2 4 1 30 20 1", 2, "listed twice"),
+        ("[ angle_restraints_z ]\n1 4 1 30 20 1.5", 2, "not a whole number"),
+    ],
+)
+def test_top_bad_row_between_molecules_refused_with_line(
+    tmp_path: Path, text: str, line: int, message: str
+) -> None:
+    path = between(tmp_path, text)
+    first = path.read_text().splitlines().index("[ intermolecular_interactions ]") + 1
+    with pytest.raises(TopologyError, match=message) as caught:
         read_top(path)
-    assert "[ bonds ]" in path.read_text().splitlines()[caught.value.line - 1]
+    assert caught.value.line == first + line
+
+
+def test_top_terms_between_molecules_have_the_atoms_of_the_system(tmp_path: Path) -> None:
+    path = between(tmp_path, "[ bonds ]\n1 4 6 0.1 9\n6 3 6 0.2 9\n[ angle_restraints ]\n1 2 2 4 1 30 20 1")
+    terms = read_top(path)[0].terms
+    assert terms["harmonic_distance"].atoms.tolist() == [[0, 3], [5, 2]]
+    assert terms["harmonic_distance"].parameters[terms["harmonic_distance"].index].tolist() == [
+        [0.1, 9],
+        [0.2, 9],
+    ]
+    assert terms["angle_restraint"].atoms.tolist() == [[0, 1, 1, 3]]
+
+
+def test_top_distance_restraints_act_only_if_asked_for(tmp_path: Path) -> None:
+    rows = "[ distance_restraints ]\n1 2 1 0 1 0.1 0.2 0.4 2\n[ exclusions ]"
+    draft = read_draft(changed(tmp_path, "[ exclusions ]", rows))
+    assert "distance_restraint" not in assemble(draft)[0].terms
+    with pytest.raises(TopologyError, match="2 molecules SOL would be one") as caught:
+        assemble(draft, "none", 500.0)
+    assert caught.value.line == 15
+    draft.molecules[:] = [("sol", 1)]
+    assert assemble(draft, "none", 500.0)[0].terms["distance_restraint"].parameters.tolist() == [
+        [0.1, 0.2, 0.4, 1000]
+    ]
 
 
 def test_top_empty_unsupported_section_accepted(tmp_path: Path) -> None:

@@ -188,6 +188,8 @@ TERMS = {
     "pairs_nb": "[ pairs_nb ]\n1 4 1 0.1 -0.1 0.28 0.2\n2 7 1 0.3 0.2 0.3 0.3",
     "constraints_2": "[ constraints ]\n1 8 2 0.4",
     "dihedral_restraints": "[ dihedral_restraints ]\n1 2 3 4 1 100 10 50\n4 5 6 7 1 -170 20 40\n2 3 4 5 1 0 180 40",
+    "angle_restraints": "[ angle_restraints ]\n1 2 2 3 1 30 20 1\n1 2 7 8 1 50 30 2\n3 4 5 6 1 100 10 3",
+    "angle_restraints_z": "[ angle_restraints_z ]\n1 3 1 30 20 1\n2 7 1 40 10 2\n5 8 1 90 10 3",
     "position_restraints": "[ position_restraints ]\n"
     + "\n".join(f"{g} 2 {g} 0.01 1000" for g in range(1, 9))
     + "\n"
@@ -226,6 +228,34 @@ def sites_of(*names: str) -> str:
 
 CASES: dict[str, Case] = {name: Case(text) for name, text in TERMS.items()}
 CASES["all_terms"] = Case("\n".join(text for name, text in TERMS.items() if name != "constraints_2"))
+
+BETWEEN = """[ intermolecular_interactions ]
+[ bonds ]
+14 32 6 0.9 1000
+11 31 10 0.3 0.5 0.8 900
+[ pairs ]
+12 32 1 0.3 0.2
+13 32 1
+[ pairs_nb ]
+12 31 1 0.1 -0.1 0.28 0.2
+[ angles ]
+14 32 11 1 100 50
+[ dihedrals ]
+13 14 32 31 1 20 5 2
+11 12 32 31 2 20 8
+[ distance_restraints ]
+11 30 1 0 1 0.2 0.3 0.5 1
+13 32 1 1 2 1.9 2.2 2.4 0.5
+15 32 1 2 1 0.1 9.2 9.4 1
+[ angle_restraints ]
+12 13 31 32 1 60 20 2
+[ dihedral_restraints ]
+12 14 32 30 1 10 5 20
+"""
+"""Between the second and the fourth chain."""
+
+CASES["between_molecules"] = Case(after=BETWEEN, options={"disre": "simple", "disre-fc": "700"})
+CASES["between_molecules_no"] = Case(after=BETWEEN)
 
 LONG = {"rcoulomb": "1.4", "rvdw": "1.4", "rlist": "1.4", "rvdw-switch": "0.4"}
 ENDINGS = {

@@ -44,7 +44,7 @@ def test_pressure_with_each_ending_and_correction_agrees_with_gmx(name):
     assert ("dispersion_correction" in energies) == (name in DISPERSION)
 
 
-@pytest.mark.parametrize("name", ["all_terms", "all_sites", "tip4p", "tip5p"])
+@pytest.mark.parametrize("name", ["all_terms", "between_molecules", "all_sites", "tip4p", "tip5p"])
 @pytest.mark.parametrize(("ranks", "plan"), [(2, "direct"), (4, "staged"), (7, "direct")])
 def test_force_field_on_2_4_7_ranks_is_the_same(name, ranks, plan):
     exact, exact_forces, exact_virial = evaluate(name, precision="reproducible")

@@ -29,6 +29,8 @@ CASES = {
     "bond_angle_cross": (bends.bond_angle_crosses, 3, [0.12, 0.13, 0.2, 9000.0]),
     "restricted_dihedral": (twists.restricted_dihedrals, 4, [60 * RAD, 0.5]),
     "bending_torsion": (twists.bending_torsions, 4, [2.0, 1.0, -3.0, 2.0, 4.0, 1.5]),
+    "angle_restraint": (bends.angle_restraints, 4, [50 * RAD, 40.0, 2]),
+    "angle_restraint_z": (bends.angle_restraints_z, 2, [50 * RAD, 40.0, 3]),
     "dihedral_restraint": (twists.dihedral_restraints, 4, [170 * RAD, 30 * RAD, 40.0]),
 }
 BOXES = [np.eye(3) * 1.1, np.array([[1.2, 0, 0], [0.3, 1.1, 0], [-0.2, 0.4, 1.0]])]
@@ -100,6 +102,8 @@ def test_bonded_virial_is_the_change_of_energy_with_volume(name):
     assert sums[2] + sums[6] + sums[10] == pytest.approx(
         -(energy[0] - energy[1]) / (2 * step), rel=1e-4, abs=1e-6 + 1e-7 * abs(energy[0])
     )
+    if name == "angle_restraint_z":
+        return  # an axis in space turns with no atoms: its virial is not symmetric
     np.testing.assert_allclose(
         sums[2:].reshape(3, 3), sums[2:].reshape(3, 3).T, rtol=1e-6, atol=1e-6 + 1e-9 * np.abs(sums).max()
     )

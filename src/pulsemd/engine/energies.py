@@ -27,7 +27,8 @@ BONDED = (
     "bond", "quartic_bond", "morse_bond", "cubic_bond", "fene_bond", "harmonic_distance", "restraint_bond", "angle",
     "cosine_angle", "bond_bond_cross", "bond_angle_cross", "urey_bradley", "quartic_angle", "linear_angle",
     "restricted_angle", "proper", "ryckaert_bellemans", "fourier", "restricted_dihedral", "bending_torsion", "improper",
-    "cmap", "lj14", "coulomb14", "position_restraint", "flat_bottom", "dihedral_restraint",
+    "cmap", "lj14", "coulomb14", "position_restraint", "flat_bottom", "distance_restraint", "angle_restraint",
+    "angle_restraint_z", "dihedral_restraint",
 )  # fmt: skip
 """Energies of listed terms, in the order of the sums after the first eleven."""
 

@@ -43,6 +43,8 @@ class RunSettings:
         Resolved as gmx does when the file says -1.
     ld_seed, gen_seed : int
         -1 means: to be drawn, see `with_drawn_seeds`.
+    disre, disre_fc, disre_tau
+        Whether distance restraints act, their force constant [kJ/mol/nm^2], and 0: there is no mean over time.
     constraints : {'none', 'h-bonds', 'all-bonds'}
         Which bonds become constraints; rigid water is rigid whatever this says.
     ignored : tuple of str
@@ -98,6 +100,9 @@ class RunSettings:
     gen_temp: float = 300.0
     gen_seed: int = -1
     continuation: bool = False
+    disre: Literal["no", "simple"] = "no"
+    disre_fc: float = 1000.0
+    disre_tau: float = 0.0
     constraints: Literal["none", "h-bonds", "all-bonds"] = "none"
     constraint_algorithm: Literal["lincs", "shake"] = "lincs"
     ignored: tuple[str, ...] = ()

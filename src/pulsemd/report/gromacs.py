@@ -30,6 +30,7 @@ TERMS = {
     "Lin. Angle": "linear_angle", "Restr. Angles": "restricted_angle", "Restricted Angles": "restricted_angle",
     "Fourier Dih.": "fourier", "Restr. Dih.": "restricted_dihedral", "Restricted Dih.": "restricted_dihedral",
     "CBT Dih.": "bending_torsion", "Flat-b. P-R.": "flat_bottom", "Flat-bottom posres": "flat_bottom",
+    "Dis. Rest.": "distance_restraint", "Angle Rest.": "angle_restraint", "Angle Rest. Z": "angle_restraint_z",
     "Dih. Rest.": "dihedral_restraint", "Disper. corr.": "dispersion_correction", "Potential": "potential",
 }  # fmt: skip
 """gmx's name of each energy and ours; names differ between versions."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ def build_topology(
     type_names: Sequence[str],
     molecule_types: Sequence[MoleculeType],
     molecules: Sequence[tuple[int, int]],
+    between: Mapping[str, Terms] | None = None,
 ) -> Topology:
     """Expand molecule types over all molecules.
 
@@ -32,6 +33,8 @@ def build_topology(
         Atom types the molecule types' ``type_index`` counts in.
     molecule_types : sequence of MoleculeType
     molecules : sequence of (index of the molecule type, number of molecules)
+    between : mapping of kind to Terms, optional
+        Terms between molecules, by global ids; they share the tables of parameters of the molecule types.
 
     Raises
     ------
@@ -69,7 +72,7 @@ def build_topology(
         settle_parameters=over_blocks(_tiled, "settle_parameters"),
         group_offset=offsets("group_offset"),
         group_atoms=over_blocks(_shifted, "group_atoms"),
-        terms=_expand_terms(kinds, blocks),
+        terms=_expand_terms(kinds, blocks, between or {}),
         molecule_types=tuple(molecule_types),
         blocks=blocks,
         virtual_sites=_expand_sites(kinds, blocks),
@@ -88,9 +91,11 @@ def _expand_sites(kinds: Sequence[MoleculeType], blocks: Sequence[MoleculeBlock]
     )
 
 
-def _expand_terms(kinds: Sequence[MoleculeType], blocks: Sequence[MoleculeBlock]) -> dict[str, Terms]:
-    """Bonded terms of all molecules; the molecule types share the tables of parameters."""
-    terms = {}
+def _expand_terms(
+    kinds: Sequence[MoleculeType], blocks: Sequence[MoleculeBlock], between: Mapping[str, Terms]
+) -> dict[str, Terms]:
+    """Bonded terms of all molecules and between them; all share the tables of parameters."""
+    terms = dict(between)
     for name in dict.fromkeys(name for kind in kinds for name in kind.terms):
         having = [
             (kind.terms[name], kind, block)
@@ -99,6 +104,8 @@ def _expand_terms(kinds: Sequence[MoleculeType], blocks: Sequence[MoleculeBlock]
         ]
         atoms = [_shifted(part.atoms, kind, block) for part, kind, block in having]
         index = [_tiled(part.index, kind, block) for part, kind, block in having]
+        if name in between:
+            atoms, index = [*atoms, between[name].atoms], [*index, between[name].index]
         terms[name] = Terms(np.concatenate(atoms), np.concatenate(index), having[0][0].parameters)
     return terms
 

@@ -74,6 +74,9 @@ TERM_KINDS: Mapping[str, TermKind] = {
     "flat_bottom": TermKind(
         1, ("x counts", "y counts", "z counts", "radius [nm], negative: keep outside", "k [kJ/mol/nm^2]")
     ),
+    "distance_restraint": TermKind(2, ("low [nm]", "up [nm]", "linear from [nm]", "k [kJ/mol/nm^2]")),
+    "angle_restraint": TermKind(4, ("angle [degree]", "k [kJ/mol]", "multiplicity")),
+    "angle_restraint_z": TermKind(2, ("angle [degree]", "k [kJ/mol]", "multiplicity")),
     "dihedral_restraint": TermKind(4, ("angle [degree]", "width [degree]", "k [kJ/mol/rad^2]")),
     "cmap": TermKind(5, ("energy [kJ/mol] at (phi, psi), phi in rows, both from -180 degrees on",)),
 }

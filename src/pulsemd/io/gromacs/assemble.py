@@ -25,8 +25,13 @@ _NO_LINKS = np.zeros((0, 2), np.int64)
 CONVERTIBLE = ("bond", "quartic_bond", "morse_bond", "cubic_bond")
 """Kinds of bonds that can become constraints, as in gmx; their first parameter is the length."""
 
+DISTANCE_RESTRAINT_FORCE = 1000.0
+"""Default of disre-fc, kJ/mol/nm^2."""
 
-def assemble(draft: TopologyDraft, constraints: str = "none") -> tuple[Topology, LennardJonesTable]:
+
+def assemble(
+    draft: TopologyDraft, constraints: str = "none", restraint_force: float | None = None
+) -> tuple[Topology, LennardJonesTable]:
     """Build the topology over all atoms and the Lennard-Jones table of the types in use.
 
     Parameters
@@ -34,6 +39,9 @@ def assemble(draft: TopologyDraft, constraints: str = "none") -> tuple[Topology,
     draft : TopologyDraft
     constraints : {'none', 'h-bonds', 'all-bonds'}
         Which bonds become constraints. As in gmx an h-bond has an atom whose name begins with H.
+    restraint_force : float or None, kJ/mol/nm^2
+        Of distance restraints with the factor 1. None: those of molecule types do not act; as in gmx those between
+        molecules do, with `DISTANCE_RESTRAINT_FORCE`.
 
     Raises
     ------
@@ -47,15 +55,22 @@ def assemble(draft: TopologyDraft, constraints: str = "none") -> tuple[Topology,
     if not any(molecule.atoms for molecule in molecules):
         raise draft.end.error("the system has no atoms: list its molecules in [ molecules ]")
     names, table = _lennard_jones(draft, molecules, draft.defaults.comb_rule)
-    rows = [_convert_bonds(molecule, constraints) for molecule in molecules]
-    parameters = _distinct_parameters(rows)
+    rows = [_restrained(_convert_bonds(molecule, constraints), restraint_force) for molecule in molecules]
+    between: TermRows = {}
+    if draft.intermolecular is not None:
+        force = DISTANCE_RESTRAINT_FORCE if restraint_force is None else restraint_force
+        between = _restrained(draft.intermolecular.terms, force)
+    parameters = _distinct_parameters([*rows, between])
     index = {name: i for i, name in enumerate(names)}
+    if restraint_force is not None:
+        _refuse_repeated_restraints(draft)
     types = [
         _molecule_type(molecule, terms, index, parameters)
         for molecule, terms in zip(molecules, rows, strict=True)
     ]
     counts = [(used.index(key), count) for key, count in draft.molecules if count > 0]
-    topology = build_topology(draft.title or "", names, types, counts)
+    more = {kind: _terms(found, parameters[kind]) for kind, found in between.items()}
+    topology = build_topology(draft.title or "", names, types, counts, more)
     total = float(topology.charge.sum())
     if abs(total) > 1e-4:
         log.warning("%s: the system has a net charge of %.4f e", draft.path, total)
@@ -93,6 +108,35 @@ def _convert_bonds(draft: MoleculeDraft, constraints: str) -> TermRows:
         terms[kind] = [bond for bond in bonds if not rigid(bond)]
     terms["constraint"] = new
     return {kind: found for kind, found in terms.items() if found}
+
+
+def _refuse_repeated_restraints(draft: TopologyDraft) -> None:
+    """Distance restraints are for molecules that occur once: gmx refuses others, since they share an index."""
+    counts: dict[str, int] = {}
+    for key, count in draft.molecules:
+        counts[key] = counts.get(key, 0) + count
+    for key, count in counts.items():
+        found = draft.molecule_types[key].terms.get("distance_restraint")
+        if found and count > 1:
+            raise found[0].line.error(
+                f"distance restraints of {count} molecules {draft.molecule_types[key].name} would be one: use "
+                "[ bonds ] of function 10"
+            )
+
+
+def _restrained(terms: TermRows, force: float | None) -> TermRows:
+    """The terms with the force constants of distance restraints in place of their factors, or without them."""
+    found = terms.get("distance_restraint")
+    if found is None:
+        return terms
+    rest = {kind: rows for kind, rows in terms.items() if kind != "distance_restraint"}
+    if force is None:
+        log.info("%s: distance restraints do not act with disre = no", found[0].line.file)
+        return rest
+    rest["distance_restraint"] = [
+        TermRow(row.line, row.atoms, (*row.parameters[:3], row.parameters[3] * force)) for row in found
+    ]
+    return rest
 
 
 def _distinct_parameters(molecules: list[TermRows]) -> dict[str, dict[tuple[float, ...], int]]:

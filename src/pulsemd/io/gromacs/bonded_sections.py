@@ -23,18 +23,28 @@ _SHAPES = {
 cylinders along x, y, z."""
 
 
-def term_row(section: str, n_atoms: int) -> Callable[[TopologyDraft, Row], None]:
-    """Parser of a row ``atom ... func [parameters]``."""
+def term_row(section: str, n_atoms: int, vectors: bool = False) -> Callable[[TopologyDraft, Row], None]:
+    """Parser of a row ``atom ... func [parameters]``; the ends of two vectors may be one atom."""
 
     def parse(draft: TopologyDraft, row: Row) -> None:
         function = function_of(section, row, n_atoms)
         atoms = tuple(row.atom(i, len(draft.molecule.atoms)) for i in range(n_atoms))
-        if len(set(atoms)) < n_atoms:
+        same = (
+            any(atoms[k] == atoms[k + 1] for k in range(0, n_atoms, 2))
+            if vectors
+            else len(set(atoms)) < n_atoms
+        )
+        if same:
             raise row.error("an atom is listed twice in one term")
         given = parameters_of(function, row, n_atoms + 1)
         if function.kind == "connection":
             given = ()
         found = _look_up(draft, section, function, atoms, row) if given is None else [given]
+        if function.links and draft.intermolecular is not None:
+            raise row.error(
+                "a chemical bond between molecules is not possible, as in gmx: use [ bonds ] of function 6 or 10, or "
+                "make one molecule of them"
+            )
         if function.links:
             draft.molecule.links.append((atoms[0], atoms[1]))
         terms = draft.molecule.terms.setdefault(function.kind, [])
@@ -84,6 +94,25 @@ def pair_nb_row(draft: TopologyDraft, row: Row) -> None:
     c6, c12 = lennard_jones(draft, given[2], given[3])
     parameters = (c6, c12, given[0] * given[1])
     draft.molecule.terms.setdefault("pair_nb", []).append(TermRow(row.line, (i, j), parameters))
+
+
+def distance_restraint_row(draft: TopologyDraft, row: Row) -> None:
+    """Read ``i j func index type low up1 up2 factor``; the factor is of disre-fc."""
+    function = function_of("distance_restraints", row, 2)
+    atoms = tuple(row.atom(k, len(draft.molecule.atoms)) for k in (0, 1))
+    given = parameters_of(function, row, 3)
+    if given is None or atoms[0] == atoms[1]:
+        raise row.error("two atoms, a function, an index, a type, low, up1, up2 and a factor are expected")
+    number, low, up, end, factor = given[0], *given[2:]
+    if not low <= up <= end:
+        raise row.error(f"low = {low:g}, up1 = {up:g} and up2 = {end:g} must not become smaller")
+    if number in draft.molecule.restraint_numbers:
+        raise row.error(
+            f"index {number:g} has several pairs, whose mean distance is not supported: give each its own index"
+        )
+    draft.molecule.restraint_numbers.add(number)
+    parameters = (low, up, end, factor)
+    draft.molecule.terms.setdefault(function.kind, []).append(TermRow(row.line, atoms, parameters))
 
 
 def restraint_row(draft: TopologyDraft, row: Row) -> None:

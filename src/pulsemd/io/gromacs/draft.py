@@ -78,6 +78,8 @@ class MoleculeDraft:
     exclusions: list[tuple[int, int]] = field(default_factory=list)
     links: list[tuple[int, int]] = field(default_factory=list)
     """Chemical bonds, which count for nrexcl."""
+    restraint_numbers: set[float] = field(default_factory=set)
+    """Indices of distance restraints."""
     sites: dict[int, Site] = field(default_factory=dict)
     """Virtual sites by their atom."""
     site_lines: dict[int, Line] = field(default_factory=dict)
@@ -103,10 +105,14 @@ class TopologyDraft:
     title: str | None = None
     molecules: list[tuple[str, int]] = field(default_factory=list)
     """Keys of ``molecule_types`` and numbers of molecules."""
+    intermolecular: MoleculeDraft | None = None
+    """The whole system as one molecule, with terms between molecules."""
     end: Line = field(default_factory=lambda: Line("", "", 1))
     """The last line, where what is missing is reported."""
 
     @property
     def molecule(self) -> MoleculeDraft:
-        """The molecule type being read."""
+        """The molecule type being read, or the whole system in ``[ intermolecular_interactions ]``."""
+        if self.intermolecular is not None:
+            return self.intermolecular
         return next(reversed(self.molecule_types.values()))

@@ -70,11 +70,17 @@ FUNCTIONS: Mapping[str, Mapping[int, Function]] = {
         1: Function("position_restraint", 3, (0, 1, 2)),
         2: Function("flat_bottom", 3, ()),
     },
+    "distance_restraints": {1: Function("distance_restraint", 6, ())},
+    "angle_restraints": {1: Function("angle_restraint", 3, (0, 1))},
+    "angle_restraints_z": {1: Function("angle_restraint_z", 3, (0, 1))},
     "dihedral_restraints": {1: Function("dihedral_restraint", 3, (0, 1, 2))},
     "cmap": {1: Function("cmap", 0, ())},
 }
 """By section and function number. The parameters of states A and B follow each other in a row; a multiplicity,
 which both share, comes last in gmx's order for A and B."""
+
+PERIODIC = ("proper", "periodic_improper", "angle_restraint", "angle_restraint_z")
+"""Kinds whose third parameter is a multiplicity."""
 
 TABULATED: Mapping[str, tuple[int, ...]] = {"bonds": (8, 9), "angles": (8,), "dihedrals": (8,)}
 """Functions that gmx reads from files of tables."""
@@ -126,6 +132,6 @@ def parameters_of(function: Function, row: Row, column: int) -> tuple[float, ...
     values = tuple(row.number(i, "parameter") for i in range(column, len(row)))
     if any(values[n + i] != values[which] for i, which in enumerate(function.perturbed) if n + i < given):
         raise row.error("a second state with other parameters is not supported: no free-energy perturbation")
-    if function.kind in ("proper", "periodic_improper") and values[2] != round(values[2]):
+    if function.kind in PERIODIC and values[2] != round(values[2]):
         raise row.error(f"multiplicity {values[2]} is not a whole number")
     return values[:n]

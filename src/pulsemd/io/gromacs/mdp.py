@@ -229,6 +229,10 @@ class _Reader:
             self.refuse("nsteps", f"nsteps = {s.nsteps}: a number of steps, or -1 for a run without end")
         if s.nstlist < 1:
             self.refuse("nstlist", f"nstlist = {s.nstlist} must be at least 1")
+        if s.disre != "no" and s.disre_tau != 0.0:
+            self.refuse(
+                "disre_tau", f"disre_tau = {s.disre_tau}: mean distances over time are not supported, use 0"
+            )
         if s.gen_vel and s.continuation:
             self.refuse("gen_vel", "gen_vel = yes contradicts continuation = yes")
 

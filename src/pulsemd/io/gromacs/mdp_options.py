@@ -124,6 +124,9 @@ HONOURED: Mapping[str, Callable[[str], Any]] = {
     "gen_temp": real,
     "gen_seed": integer,
     "continuation": yes_no,
+    "disre": choice("no", "simple"),
+    "disre_fc": real,
+    "disre_tau": real,
     "constraints": choice("none", "h-bonds", "all-bonds"),
     "constraint_algorithm": choice("lincs", "shake"),
 }
@@ -131,7 +134,7 @@ HONOURED: Mapping[str, Callable[[str], Any]] = {
 
 FIXED: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("mts", "periodic_molecules", "implicit_solvent", "pcoupl", "qmmm", "morse"), ("no",)),
-    **dict.fromkeys(("pull", "awh", "rotation", "disre", "orire", "free_energy", "adress"), ("no",)),
+    **dict.fromkeys(("pull", "awh", "rotation", "orire", "free_energy", "adress"), ("no",)),
     **dict.fromkeys(("simulated_tempering", "swapcoords", "annealing"), ("no",)),
     **dict.fromkeys(("density_guided_simulation_active", "qmmm_cp2k_active"), ("no", "false")),
     **dict.fromkeys(("comm_grps",), ("system",)),
@@ -153,7 +156,7 @@ _GROUPS: Mapping[str, str] = {
     "rigid water is solved directly, other constraints by SHAKE until they hold": "shake_sor shake_tol "
     "lincs_order lincs_iter lincs_warnangle",
     "only with walls": "wall_type wall_r_linpot wall_atomtype wall_density wall_ewald_zfac",
-    "only with restraints": "disre_weighting disre_mixed disre_fc disre_tau nstdisreout orire_fc orire_tau "
+    "only with restraints": "disre_weighting disre_mixed nstdisreout orire_fc orire_tau "
     "orire_fitgrp nstorireout",
     "only for free energies": "couple_intramol "
     "couple_lambda0 couple_lambda1 init_lambda init_lambda_state delta_lambda nstdhdl "

@@ -77,7 +77,9 @@ def read_system(
     """
     settings = mdp if isinstance(mdp, RunSettings) else read_settings(mdp)[0]
     draft = read_draft(top, settings.define, (*settings.include, *include_dirs))
-    topology, table = assemble(draft, settings.constraints)
+    topology, table = assemble(
+        draft, settings.constraints, settings.disre_fc if settings.disre == "simple" else None
+    )
     frame = read_gro(conf)
     if len(frame.positions) != topology.n_atoms:
         raise InputError(

@@ -9,9 +9,15 @@ from enum import IntEnum
 from os import PathLike
 
 from pulsemd.io.gromacs import sections
-from pulsemd.io.gromacs.bonded_sections import pair_nb_row, pair_row, restraint_row, term_row
+from pulsemd.io.gromacs.bonded_sections import (
+    distance_restraint_row,
+    pair_nb_row,
+    pair_row,
+    restraint_row,
+    term_row,
+)
 from pulsemd.io.gromacs.bonded_types import cmap_row, dihedral_row, type_row
-from pulsemd.io.gromacs.draft import TopologyDraft
+from pulsemd.io.gromacs.draft import MoleculeDraft, TopologyDraft
 from pulsemd.io.gromacs.preprocessor import Line, preprocess
 from pulsemd.io.gromacs.rows import Row
 from pulsemd.io.gromacs.virtual_sites import site_row, sites_n_row
@@ -29,11 +35,11 @@ class Part(IntEnum):
 
 @dataclass(frozen=True)
 class Section:
-    """A kind of section: where it may stand, and the parser of one row; None if it is not supported yet."""
+    """A kind of section: where it may stand, and the parser of one row."""
 
     name: str
     part: Part
-    parse: Callable[[TopologyDraft, Row], None] | None
+    parse: Callable[[TopologyDraft, Row], None]
 
 
 def read_draft(
@@ -52,16 +58,30 @@ def read_draft(
         if line.text.startswith("["):
             section = _section(line)
             _check_order(draft, line, part, section)
-            part = section.part
+            part = max(part, section.part)
         elif section is None:
             if not line.text.startswith("*"):  # force fields have a banner of stars there
                 raise line.error(f"text before the first section: {line.text[:40]!r}")
-        elif section.parse is None:
-            raise line.error(f"[ {section.name} ] is not supported yet")
         else:
             section.parse(draft, Row(line, line.text.split()))
         draft.end = line
     return draft
+
+
+def begin_intermolecular(draft: TopologyDraft, line: Line) -> None:
+    """From here on atoms are those of the whole system.
+
+    Raises
+    ------
+    TopologyError
+        If the molecules of the system are not known yet.
+    """
+    if not draft.molecules:
+        raise line.error("[ intermolecular_interactions ] must come after [ molecules ]")
+    whole = MoleculeDraft(line, "the whole system", 0)
+    for key, count in draft.molecules:
+        whole.atoms += draft.molecule_types[key].atoms * count
+    draft.intermolecular = whole
 
 
 def _section(line: Line) -> Section:
@@ -78,6 +98,12 @@ def _section(line: Line) -> Section:
 def _check_order(draft: TopologyDraft, line: Line, part: Part, section: Section) -> None:
     """Refuse a section that may not stand here."""
     name = section.name
+    if draft.intermolecular is not None:
+        if name not in BETWEEN_MOLECULES:
+            raise line.error(
+                f"[ {name} ] cannot be in [ intermolecular_interactions ], which has {', '.join(BETWEEN_MOLECULES)}"
+            )
+        return
     if section.part < part:
         raise line.error(
             f"[ {name} ] is out of order: it belongs before the sections of a {part.name.lower()}"
@@ -88,6 +114,8 @@ def _check_order(draft: TopologyDraft, line: Line, part: Part, section: Section)
         raise line.error("[ molecules ] must come after [ system ]")
     if name == "system":
         draft.title = ""
+    if name == "intermolecular_interactions":
+        begin_intermolecular(draft, line)
     if section.part == Part.MOLECULE and name != "moleculetype":
         if not draft.molecule_types:
             raise line.error(f"[ {name} ] must come after a [ moleculetype ]")
@@ -97,10 +125,33 @@ def _check_order(draft: TopologyDraft, line: Line, part: Part, section: Section)
             )
 
 
-_LATER = (
-    *("distance_restraints", "orientation_restraints", "angle_restraints", "angle_restraints_z"),
-    *("polarization", "water_polarization", "thole_polarization"),
+BETWEEN_MOLECULES = (
+    *("bonds", "pairs", "pairs_nb", "angles", "dihedrals", "cmap"),
+    *("distance_restraints", "angle_restraints", "angle_restraints_z", "dihedral_restraints"),
 )
+"""Sections of ``[ intermolecular_interactions ]``, whose atoms are counted through the whole system."""
+
+_POLARIZABLE = "polarizable force fields are not supported; use one with fixed charges"
+REFUSED = {
+    "orientation_restraints": "orientations are a mean over an ensemble, which is not supported; leave them out",
+    "polarization": _POLARIZABLE,
+    "water_polarization": _POLARIZABLE,
+    "thole_polarization": _POLARIZABLE,
+}
+"""Sections of gmx that are not supported, and why."""
+
+
+def _refused(name: str) -> Callable[[TopologyDraft, Row], None]:
+    def parse(draft: TopologyDraft, row: Row) -> None:
+        raise row.error(f"[ {name} ]: {REFUSED[name]}")
+
+    return parse
+
+
+def _nothing(draft: TopologyDraft, row: Row) -> None:
+    """A row where other sections begin."""
+    raise row.error("[ intermolecular_interactions ] has no rows of its own, but sections such as [ bonds ]")
+
 
 SECTIONS: dict[str, Section] = {
     section.name.replace("_", ""): section
@@ -124,6 +175,9 @@ SECTIONS: dict[str, Section] = {
         Section("cmap", Part.MOLECULE, term_row("cmap", 5)),
         Section("pairs_nb", Part.MOLECULE, pair_nb_row),
         Section("position_restraints", Part.MOLECULE, restraint_row),
+        Section("distance_restraints", Part.MOLECULE, distance_restraint_row),
+        Section("angle_restraints", Part.MOLECULE, term_row("angle_restraints", 4, vectors=True)),
+        Section("angle_restraints_z", Part.MOLECULE, term_row("angle_restraints_z", 2)),
         Section("dihedral_restraints", Part.MOLECULE, term_row("dihedral_restraints", 4)),
         Section("settles", Part.MOLECULE, sections.settle),
         Section("exclusions", Part.MOLECULE, sections.exclusion),
@@ -135,8 +189,8 @@ SECTIONS: dict[str, Section] = {
         *(Section(f"{name}n", Part.MOLECULE, sites_n_row) for name in ("virtual_sites", "dummies")),
         Section("system", Part.SYSTEM, sections.system),
         Section("molecules", Part.SYSTEM, sections.molecules),
-        Section("intermolecular_interactions", Part.SYSTEM, None),
-        *(Section(name, Part.MOLECULE, None) for name in _LATER),
+        Section("intermolecular_interactions", Part.SYSTEM, _nothing),
+        *(Section(name, Part.MOLECULE, _refused(name)) for name in REFUSED),
     )
 }
 """Every section that is known, by its name without ``_`` and ``-``; a new one is a row here."""

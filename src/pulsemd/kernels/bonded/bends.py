@@ -28,6 +28,12 @@ def angle_at(x, box, i, j, k):
 @njit(nogil=True, error_model="numpy", cache=True)
 def bend(f, i, j, k, g, c, a, b, la, lb, sums, virial, scale, error):
     """Add the forces of an energy of the angle at j with the derivative -g by its cosine."""
+    turn(f, i, j, k, j, g, c, a, b, la, lb, sums, virial, scale, error)
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def turn(f, i, j, k, m, g, c, a, b, la, lb, sums, virial, scale, error):
+    """Add the forces of an energy of the angle between the vectors a from j to i and b from m to k."""
     fi = (
         g * (b[0] / (la * lb) - c * a[0] / (la * la)),
         g * (b[1] / (la * lb) - c * a[1] / (la * la)),
@@ -39,7 +45,7 @@ def bend(f, i, j, k, g, c, a, b, la, lb, sums, virial, scale, error):
         g * (a[2] / (la * lb) - c * b[2] / (lb * lb)),
     )
     add_pair(f, i, j, fi, scale, error)
-    add_pair(f, k, j, fk, scale, error)
+    add_pair(f, k, m, fk, scale, error)
     add_virial(sums, virial, a, fi, scale)
     add_virial(sums, virial, b, fk, scale)
 
@@ -130,3 +136,42 @@ def bond_angle_crosses(x, box, rows, index, parameters, f, sums, slot, virial, s
         pull(f, k, j, b, -p[3] * opened / lb, sums, virial, scale, error)
         pull(f, i, k, outer, -p[3] * stretched / lo, sums, virial, scale, error)
         add_energy(sums, slot, p[3] * opened * stretched, scale)
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def angle_restraints(x, box, rows, index, parameters, f, sums, slot, virial, scale, error):
+    """V = k (1 - cos(n (theta - theta0))) of the angle between 1 -> 2 and 3 -> 4; parameters theta0, k [kJ/mol], n."""
+    for t in range(rows.shape[0]):
+        p = parameters[index[t]]
+        i, j, k, m = rows[t, 0], rows[t, 1], rows[t, 2], rows[t, 3]
+        a, b = difference(x, j, i, box), difference(x, m, k, box)
+        la, lb = math.sqrt(dot(a, a)), math.sqrt(dot(b, b))
+        c = min(1.0, max(-1.0, dot(a, b) / (la * lb)))
+        energy, g = _periodic(c, p)
+        add_energy(sums, slot, energy, scale)
+        turn(f, j, i, m, k, g, c, a, b, la, lb, sums, virial, scale, error)
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def angle_restraints_z(x, box, rows, index, parameters, f, sums, slot, virial, scale, error):
+    """The same of the angle between 1 -> 2 and the z axis."""
+    for t in range(rows.shape[0]):
+        i, j = rows[t, 0], rows[t, 1]
+        a = difference(x, j, i, box)
+        length = math.sqrt(dot(a, a))
+        c = min(1.0, max(-1.0, a[2] / length))
+        energy, g = _periodic(c, parameters[index[t]])
+        add_energy(sums, slot, energy, scale)
+        h = g / length
+        force = (-h * c * a[0] / length, -h * c * a[1] / length, h * (1.0 - c * a[2] / length))
+        add_pair(f, j, i, force, scale, error)
+        add_virial(sums, virial, a, force, scale)
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def _periodic(c, p):
+    """k (1 - cos(n (theta - theta0))) and minus its derivative by c = cos theta; 0 where theta has no direction."""
+    argument = p[2] * (math.acos(c) - p[0])
+    s = math.sqrt(1.0 - c * c)
+    g = p[1] * p[2] * math.sin(argument) / s if s > 1e-12 else 0.0
+    return p[1] * (1.0 - math.cos(argument)), g

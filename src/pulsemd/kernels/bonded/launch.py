@@ -40,6 +40,9 @@ KERNELS = {
     "pair_nb": (kernels.pairs14, "lj"),
     "position_restraint": (position_restraints, "position_restraint"),
     "flat_bottom": (flat_bottoms, "flat_bottom"),
+    "distance_restraint": (stretches.distance_restraints, "distance_restraint"),
+    "angle_restraint": (bends.angle_restraints, "angle_restraint"),
+    "angle_restraint_z": (bends.angle_restraints_z, "angle_restraint_z"),
     "dihedral_restraint": (twists.dihedral_restraints, "dihedral_restraint"),
     "cmap": (cmaps, "cmap"),
 }
