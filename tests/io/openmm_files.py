@@ -17,9 +17,9 @@ BOX = "".join(
 def nonbonded(n=N, exceptions="", particle='<Particle q="0" sig="0.3" eps="0.5"/>', **attributes) -> str:
     """A NonbondedForce with a reaction field; keywords replace its attributes."""
     chosen = {
-        "type": "NonbondedForce", "name": "NonbondedForce", "method": 2, "cutoff": 1, "rfDielectric": 78.3,
-        "dispersionCorrection": 0, "useSwitchingFunction": 0, "switchingDistance": -1, "ewaldTolerance": 0.0005,
-        "alpha": 0, "nx": 0, "ny": 0, "nz": 0, "includeDirectSpace": 1,
+        "type": "NonbondedForce", "name": "NonbondedForce", "method": 2, "cutoff": 1,
+        "rfDielectric": 78.3, "dispersionCorrection": 0, "useSwitchingFunction": 0, "switchingDistance": -1,
+        "ewaldTolerance": 0.0005, "alpha": 0, "nx": 0, "ny": 0, "nz": 0, "includeDirectSpace": 1,
     } | attributes  # fmt: skip
     sections = f"<Particles>{particle * n}</Particles><Exceptions>{exceptions}</Exceptions>"
     return f"<Force {as_attributes(chosen)}>{sections}</Force>"

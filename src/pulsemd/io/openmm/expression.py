@@ -24,7 +24,7 @@ FUNCTIONS = {
 _TOKEN = re.compile(
     r"\s*(?:(\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?)|([A-Za-z_$][\w$]*)|([-+*/^(),]))"
 )
-_MAX_DEPTH = 200
+_MAX_DEPTH = 100
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,237 @@
+"""Systems of OpenMM as topologies, tables and settings."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from openmm_files import N, custom_pairs, nonbonded, positions, read, write_integrator, write_system
+from openmm_systems import NAMES as RECORDED
+from openmm_systems import read as recorded
+from pulsemd.io.openmm import read_openmm
+from pulsemd.topology.virtual_sites import SiteKind
+
+PARTICLE = '<Particle mass="{}"/>'
+WATER = [PARTICLE.format(16), PARTICLE.format(1), PARTICLE.format(1)]
+
+
+def pairs_of(found) -> set[tuple[int, int]]:
+    """Excluded pairs, each once."""
+    t = found.topology
+    first = np.repeat(np.arange(t.n_atoms), np.diff(t.exclusion_offset))
+    return {(int(i), int(j)) for i, j in zip(first, t.exclusion_atoms, strict=True) if i < j}
+
+
+# ---- constraints ----------------------------------------------------------------------------------------------------
+
+
+def test_rigid_water_is_settled_in_any_order_of_its_constraints(tmp_path):
+    particles = [*WATER, PARTICLE.format(1), PARTICLE.format(16), PARTICLE.format(1)]
+    constraints = [(0, 1, 0.1), (1, 2, 0.16), (2, 0, 0.1), (5, 3, 0.16), (4, 3, 0.1), (4, 5, 0.1)]
+    found = read(tmp_path, nonbonded(6), particles=particles, constraints=constraints)
+    assert found.topology.settle_atoms.tolist() == [[0, 1, 2], [4, 3, 5]]
+    assert found.topology.settle_parameters.tolist() == [[0.1, 0.16]] * 2
+    assert found.topology.n_constraints == 6
+    assert "constraint" not in found.topology.terms
+    assert found.topology.leader.tolist() == [0, 0, 0, 3, 3, 3]
+
+
+def test_triangle_that_is_no_water_and_stars_are_groups_with_constraints(tmp_path):
+    unequal = [(0, 1, 0.1), (1, 2, 0.16), (2, 0, 0.11)]
+    star = [(4, 3, 0.1), (5, 4, 0.1), (6, 4, 0.1), (5, 6, 0.17)]
+    masses = [16, 1, 1, 1, 12, 1, 1, 12]
+    found = read(
+        tmp_path, nonbonded(), particles=[PARTICLE.format(m) for m in masses], constraints=unequal + star
+    )
+    assert len(found.topology.settle_atoms) == 0
+    assert len(found.topology.terms["constraint"]) == 7
+    assert found.topology.leader.tolist() == [0, 0, 0, 3, 3, 3, 3, 7]
+
+
+def test_water_with_unequal_hydrogens_is_no_settle(tmp_path):
+    particles = [PARTICLE.format(16), PARTICLE.format(1), PARTICLE.format(2)]
+    found = read(
+        tmp_path, nonbonded(3), particles=particles, constraints=[(0, 1, 0.1), (0, 2, 0.1), (1, 2, 0.16)]
+    )
+    assert len(found.topology.settle_atoms) == 0
+    assert found.topology.n_constraints == 3
+
+
+# ---- pairs ----------------------------------------------------------------------------------------------------------
+
+
+def test_exceptions_are_excluded_pairs_and_those_that_act_are_terms(tmp_path):
+    rows = ((0, 1, 0, 0.3, 0), (1, 2, 0.5, 1, 0), (2, 3, 0, 0.3, 0.2), (3, 0, -0.25, 0.4, 0.1))
+    text = "".join(f'<Exception p1="{i}" p2="{j}" q="{q}" sig="{s}" eps="{e}"/>' for i, j, q, s, e in rows)
+    found = read(tmp_path, nonbonded(exceptions=text))
+    assert pairs_of(found) == {(0, 1), (1, 2), (2, 3), (0, 3)}
+    terms = found.topology.terms["charged_pair14"]
+    values = {tuple(a): p for a, p in zip(terms.atoms.tolist(), terms.parameters[terms.index], strict=True)}
+    assert values.keys() == {(1, 2), (2, 3), (3, 0)}
+    np.testing.assert_allclose(values[1, 2], [0, 0, 0.5])
+    np.testing.assert_allclose(values[2, 3], [0.8 * 0.3**6, 0.8 * 0.3**12, 0])
+    np.testing.assert_allclose(values[3, 0], [0.4 * 0.4**6, 0.4 * 0.4**12, -0.25])
+
+
+def test_particles_of_equal_parameters_share_a_type_and_epsilon_zero_has_no_diameter(tmp_path):
+    force = nonbonded(0).replace(
+        "<Particles>",
+        "<Particles>" + "".join(
+            f'<Particle q="0.1" sig="{s}" eps="{e}"/>'
+            for s, e in ((0.3, 0.5), (1, 0), (0.3, 0.5), (0.2, 0), (0.4, 0.5), (1, 0), (0.4, 0.5), (0.3, 0.2))
+        ),
+    )  # fmt: skip
+    found = read(tmp_path, force)
+    index = found.topology.type_index
+    assert index[[0, 1, 1, 4]].tolist() == index[[2, 3, 5, 6]].tolist()
+    assert len(found.table.type_names) == 4
+    assert found.table.combination == "lorentz-berthelot"
+    i, j = index[0], index[4]
+    assert found.table.c6[i, j] == pytest.approx(2.0 * 0.35**6)
+    assert found.table.c12[index[1]].max() == 0
+
+
+@pytest.mark.parametrize(
+    "energy",
+    [
+        "a(t1,t2)/r^12-b(t1,t2)/r^6",
+        "(sqrt(a(t1,t2))/r6)^2-b(t1,t2)/r6; r6=r^6",
+        "x*(x-y); x=s/r^6*1; y=b(t1,t2)/s; s=sqrt(a(t1,t2))",
+    ],
+)
+def test_tables_over_types_and_nonbonded_force_add_up(tmp_path, energy):
+    tables = "".join(
+        f'<Function name="{name}" type="Discrete2DFunction" xsize="2" ysize="2"><Values>'
+        + "".join(f'<Value v="{v}"/>' for v in values)
+        + "</Values></Function>"
+        for name, values in (("a", (1.0, 2.0, 2.0, 3.0)), ("b", (0.1, 0.2, 0.2, 0.3)))
+    )
+    kinds = [[k % 2] for k in range(N)]
+    force = custom_pairs(energy, ["t"], kinds, extra=f"<Functions>{tables}</Functions>")
+    found = read(tmp_path, nonbonded(), force)
+    i, j = found.topology.type_index[:2]
+    assert found.pair_potential is None
+    assert found.table.combination == "table"
+    for (k, m), c12, c6 in (((i, i), 1.0, 0.1), ((i, j), 2.0, 0.2), ((j, j), 3.0, 0.3)):
+        assert found.table.c12[k, m] == pytest.approx(c12 + 2.0 * 0.3**12, rel=1e-12)
+        assert found.table.c6[k, m] == pytest.approx(c6 + 2.0 * 0.3**6, rel=1e-12)
+
+
+def test_another_potential_contains_lennard_jones_of_the_nonbonded_force(tmp_path):
+    found = read(tmp_path, nonbonded(), custom_pairs("exp(-3*r)"))
+    potential = found.pair_potential.resolve(found.table)
+    r = np.linspace(0.3, 0.9, 5)
+    expected = np.exp(-3 * r) + 2.0 * ((0.3 / r) ** 12 - (0.3 / r) ** 6)
+    np.testing.assert_allclose(potential.energy(0, 0, r), expected, rtol=1e-12)
+    assert found.options["vdw_modifier"] == "none"
+
+
+def test_switching_function_and_dispersion_correction_of_one_kind_of_particle(tmp_path):
+    plain = read(tmp_path, nonbonded(dispersionCorrection=1))
+    c6 = 2.0 * 0.3**6
+    expected = 2.0 * np.pi * N * N * (c6 * 0.3**6 / 9.0 - c6 / 3.0)
+    assert plain.dispersion.energy(27.0) == pytest.approx(expected / 27.0, rel=1e-12)
+    tail = 2.0 * np.pi * N * N * (4.0 * c6 * 0.3**6 / 9.0 - 2.0 * c6 / 3.0)
+    assert plain.dispersion.pressure(27.0) == pytest.approx(tail / 27.0**2, rel=1e-12)
+    switched = read(
+        tmp_path, nonbonded(dispersionCorrection=1, useSwitchingFunction=1, switchingDistance=0.8)
+    )
+    assert (switched.options["vdw_modifier"], switched.options["rvdw_switch"]) == ("potential-switch", 0.8)
+    assert switched.dispersion.energy(1.0) < plain.dispersion.energy(1.0)
+    assert switched.dispersion.pressure(1.0) == pytest.approx(switched.dispersion.energy(1.0))
+    assert read(tmp_path, nonbonded()).dispersion is None
+
+
+def test_electrostatics_become_options_of_the_run(tmp_path):
+    field = read(tmp_path, nonbonded(cutoff=0.9)).options
+    assert (field["coulombtype"], field["epsilon_rf"], field["rcoulomb"]) == ("reaction-field", 78.3, 0.9)
+    given = read(tmp_path, nonbonded(method=4, alpha=3.0, nx=20, ny=24, nz=28)).options
+    assert [given[f"fourier_n{axis}"] for axis in "xyz"] == [20, 24, 28]
+    assert given["ewald_rtol"] == pytest.approx(2.209e-5, rel=1e-3)  # erfc(3)
+    assert (given["pme_order"], given["coulomb_modifier"]) == (5, "none")
+    followed = read(tmp_path, nonbonded(method=4)).options
+    assert [followed[f"fourier_n{axis}"] for axis in "xyz"] == [
+        25,
+        25,
+        25,
+    ]  # 2 * 2.628 * 3 / (3 * 0.2187) = 24.04
+    none = read(tmp_path, custom_pairs("1/r^12")).options
+    assert (none["coulombtype"], none["coulomb_modifier"]) == ("cut-off", "none")
+
+
+# ---- particles and molecules ----------------------------------------------------------------------------------------
+
+
+def test_local_coordinates_on_a_line_and_in_a_plane_become_sites(tmp_path):
+    def local(weights, place):
+        ends = " ".join(f'{name}{k + 1}="{v}"' for name, row in weights.items() for k, v in enumerate(row))
+        pos = " ".join(f'pos{k + 1}="{v}"' for k, v in enumerate(place))
+        return f'<Particle mass="0"><LocalCoordinatesSite {ends} {pos}/></Particle>'
+
+    line = local({"p": (1, 0), "wo": (1, 0), "wx": (-1, 1), "wy": (-1, 1)}, (-0.05, 0, 0))
+    plane = local({"p": (0, 1, 2), "wo": (0, 1, 0), "wx": (0, 1, -1), "wy": (-1, 1, 0)}, (0.02, 0.03, 0))
+    found = read(tmp_path, nonbonded(5), particles=[PARTICLE.format(12)] * 3 + [line, plane])
+    sites = found.topology.virtual_sites
+    assert sites.kind.tolist() == [SiteKind.FIXED_DISTANCE, SiteKind.FIXED_ANGLE]
+    assert sites.atoms.tolist() == [3, 1, 0, 4, 1, 2, 0]
+    np.testing.assert_allclose(sites.values, [0, -0.05, 1, 0, -0.02, -0.03, 0])
+
+
+def test_particles_that_anything_links_are_one_molecule_and_equal_ones_one_type(tmp_path):
+    particles = WATER * 2 + [PARTICLE.format(23)] * 2
+    bonds = "".join(f'<Bond p1="{i}" p2="{j}" d="0.1" k="10"/>' for i, j in ((0, 1), (0, 2), (3, 4), (3, 5)))
+    force = f'<Force type="HarmonicBondForce"><Bonds>{bonds}</Bonds></Force>'
+    found = read(tmp_path, force, nonbonded(), particles=particles)
+    assert [(b.molecule_type, b.n_molecules) for b in found.topology.blocks] == [(0, 2), (1, 2)]
+    assert [t.n_atoms for t in found.topology.molecule_types] == [3, 1]
+    assert found.topology.terms["bond"].atoms.tolist() == [[0, 1], [0, 2], [3, 4], [3, 5]]
+    crossing = '<Exception p1="1" p2="4" q="0" sig="0.3" eps="0"/>'
+    joined = read(tmp_path, force, nonbonded(exceptions=crossing), particles=particles)
+    assert [t.n_atoms for t in joined.topology.molecule_types] == [6, 1]
+    assert pairs_of(joined) == {(1, 4)}
+
+
+def test_names_are_those_of_the_topology_and_waters_are_named_without_one(tmp_path):
+    residue = [SimpleNamespace(name=n, index=k, id=str(k + 7)) for k, n in enumerate(("WAT", "NA"))]
+    atoms = [
+        SimpleNamespace(name=n, residue=residue[k]) for n, k in (("OW", 0), ("HA", 0), ("HB", 0), ("NA", 1))
+    ]
+    constraints = [(0, 1, 0.1), (0, 2, 0.1), (1, 2, 0.16)]
+    path = write_system(
+        tmp_path, nonbonded(4), particles=[*WATER, PARTICLE.format(23)], constraints=constraints
+    )
+    named = read_openmm(path, positions(4), names=SimpleNamespace(atoms=lambda: atoms)).topology
+    assert named.labels(0, 4).atom_name.tolist() == [b"OW", b"HA", b"HB", b"NA"]
+    assert named.labels(0, 4).residue_name.tolist() == [b"WAT", b"WAT", b"WAT", b"NA"]
+    plain = read_openmm(path, positions(4)).topology
+    assert plain.describe_atom(1).endswith("HOH 1 H1 (atom 2)")
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_recorded_system_has_as_many_atoms_charges_and_excluded_pairs_as_its_xml(name):
+    found, expected = recorded(name)
+    topology = found.topology
+    assert topology.n_atoms == len(expected.forces)
+    assert (topology.mass[topology.virtual_sites.sites] == 0).all()
+    assert np.count_nonzero(topology.mass == 0) == len(topology.virtual_sites)
+    assert topology.group_atoms.shape == (topology.n_atoms,)
+
+
+# ---- how to run -----------------------------------------------------------------------------------------------------
+
+REMOVER = '<Force type="CMMotionRemover" frequency="{}"/>'
+
+
+def test_integrators_and_forces_of_a_run_become_options(tmp_path):
+    verlet = read(tmp_path, nonbonded(), REMOVER.format(5), integrator=write_integrator(tmp_path)).options
+    assert (verlet["dt"], verlet["comm_mode"], verlet["nstcomm"]) == (0.002, "linear", 5)
+    langevin = write_integrator(tmp_path, "LangevinMiddleIntegrator", friction=2, temperature=310)
+    found = read(tmp_path, nonbonded(), integrator=langevin, tcoupl="v-rescale").options
+    assert (found["ref_t"], found["tau_t"], found["comm_mode"]) == (310.0, 0.25, "none")
+    bath = '<Force type="AndersenThermostat" temperature="290" frequency="1"/>'
+    found = read(
+        tmp_path, nonbonded(), bath, integrator=write_integrator(tmp_path), tcoupl="V-rescale"
+    ).options
+    assert (found["ref_t"], found["tau_t"]) == (290.0, 0.5)

@@ -1,0 +1,59 @@
+"""`Simulation.from_openmm` runs: rank counts give one trajectory, energy is conserved, settings win."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pulsemd
+from openmm_systems import DATA
+from pulsemd.base.errors import ConfigError, InputError
+
+RUN = {"dt": 0.001, "gen_vel": True, "gen_temp": 300, "gen_seed": 5, "device": "cpu"}
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory):
+    """Path of the XML of a system, positions and box."""
+
+    def write(name):
+        with np.load(DATA / f"{name}.npz") as archive:
+            path = tmp_path_factory.mktemp(name) / "system.xml"
+            path.write_bytes(archive["system"].tobytes())
+            return path, archive["positions"].astype(float), archive["box"]
+
+    return {name: write(name) for name in ("tip4pew", "charmm36", "pme")}
+
+
+def simulate(start, name, **options):
+    path, positions, box = start[name]
+    return pulsemd.Simulation.from_openmm(path, positions, box=box, **RUN, **options)
+
+
+@pytest.mark.parametrize("name", ["tip4pew", "charmm36", "pme"])
+def test_ranks_give_one_trajectory(start, name):
+    hashes = set()
+    for ranks in (1, 2):
+        with simulate(start, name, ranks=ranks, precision="reproducible") as simulation:
+            hashes.add(simulation.run(12).trajectory_hash)
+    assert len(hashes) == 1
+
+
+@pytest.mark.parametrize("name", ["tip4pew", "charmm36"])
+def test_energy_is_conserved(start, name):
+    """Within a hundredth of kT per atom over 0.2 ps, with constraints, sites and a switched potential."""
+    with simulate(start, name) as simulation:
+        simulation.run(20)
+        before = simulation.energies["conserved"]
+        after = simulation.run(200).energies["conserved"]
+        n_atoms = simulation.topology.n_atoms
+    assert abs(after - before) < 0.01 * 2.5 * n_atoms
+
+
+def test_settings_win_and_are_checked(start):
+    with simulate(start, "charmm36", nstlist=5, comm_mode="none") as simulation:
+        assert (simulation.settings.nstlist, simulation.settings.comm_mode) == (5, "none")
+    with pytest.raises(InputError, match="unknown option colour"):
+        simulate(start, "charmm36", colour="red")
+    with pytest.raises(ConfigError, match="ranks = 0"):
+        simulate(start, "charmm36", ranks=0)
