@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from openmm_files import N, custom_pairs, nonbonded, positions, read, write_integrator, write_system
+from openmm_files import N, custom, custom_pairs, nonbonded, positions, read, write_integrator, write_system
 from openmm_systems import NAMES as RECORDED
 from openmm_systems import read as recorded
 from pulsemd.io.openmm import read_openmm
@@ -159,6 +159,33 @@ def test_electrostatics_become_options_of_the_run(tmp_path):
     ]  # 2 * 2.628 * 3 / (3 * 0.2187) = 24.04
     none = read(tmp_path, custom_pairs("1/r^12")).options
     assert (none["coulombtype"], none["coulomb_modifier"]) == ("cut-off", "none")
+
+
+@pytest.mark.parametrize(
+    "energy",
+    [
+        "k*periodicdistance(x, y, z, x0, y0, z0)^2",
+        "k*periodicdistance(x0, y0, z0, x, y, z)^2",
+        "k*square(periodicdistance(x, y, z, x0, y0, z0))",
+        "k*((x-x0)^2+(y-y0)^2+(z-z0)^2)",
+        "k*(dx*dx+dy*dy+dz*dz); dx=x-x0; dy=y0-y; dz=z-z0",
+    ],
+)
+def test_position_restraints_are_known_however_they_are_written(tmp_path, energy):
+    rows = [((1,), [5.0, 0.1, 0.2, 0.3]), ((4,), [6.0, -0.4, 0.0, 7.0])]
+    found = read(tmp_path, nonbonded(), custom("External", energy, ["k", "x0", "y0", "z0"], rows))
+    terms = found.topology.terms["position_restraint"]
+    assert terms.atoms.tolist() == [[1], [4]]
+    np.testing.assert_allclose(terms.parameters[terms.index], [[10.0] * 3, [12.0] * 3], rtol=1e-12)
+    np.testing.assert_allclose(found.configuration.reference[[1, 4]], [r[1][1:] for r in rows], atol=1e-15)
+
+
+def test_restraint_along_one_axis_leaves_the_others_free(tmp_path):
+    force = custom("External", "k*(z-2.5)^2", ["k"], [((3,), [8.0])])
+    found = read(tmp_path, nonbonded(), force)
+    terms = found.topology.terms["position_restraint"]
+    assert terms.parameters[terms.index].tolist() == [[0.0, 0.0, 16.0]]
+    assert found.configuration.reference[3].tolist() == [0.0, 0.0, 2.5]
 
 
 # ---- particles and molecules ----------------------------------------------------------------------------------------

@@ -20,7 +20,8 @@ def distinct_rows(columns: list[NDArray[np.float64]]) -> tuple[NDArray[np.float6
     rows, kind : (m, k) float64 in lexicographic order, and (n,) int64
     """
     table = np.array(columns, np.float64)
-    left, kind, found = np.arange(table.shape[1]), np.empty(table.shape[1], np.int64), []
+    left, kind = np.arange(table.shape[1]), np.empty(table.shape[1], np.int64)
+    found: list[NDArray[np.float64]] = []
     while len(left):
         row = table[:, left[0]]
         same = np.ones(len(left), bool)

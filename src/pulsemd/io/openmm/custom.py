@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pulsemd.io.openmm.bonded import torsion_atoms
 from pulsemd.io.openmm.document import Force
 from pulsemd.io.openmm.draft import SystemDraft
-from pulsemd.io.openmm.expression import Node, parse, uses
+from pulsemd.io.openmm.expression import Node, parse
 from pulsemd.io.openmm.powers import NotPowers, Powers, Table, evaluate
 
 log = logging.getLogger(__name__)
@@ -55,9 +55,6 @@ def evaluate_powers(
     force: Force, tree: Node, names: Mapping[str, Powers], tables: Mapping[str, Table] | None = None
 ) -> Powers:
     """`evaluate`, with errors that name the force."""
-    for name in sorted(name for name in uses(tree) if name.isidentifier()):
-        if name in ("x", "y", "z") and name not in names:
-            raise force.expression_error(f"depends on {name}", "only periodicdistance() may use it")
     try:
         return evaluate(tree, names, tables).without_zeros()
     except NotPowers as error:
@@ -195,51 +192,3 @@ def _harmonic(force: Force, found: dict[float, Float64], n: int, what: str) -> t
             "known are k/2 (x - x0)^2 and, for bonds, the powers -1, -6 and -12",
         )
     return centre, 2.0 * square
-
-
-def custom_external(draft: SystemDraft, force: Force) -> None:
-    """Position restraints: c d^2 with d = periodicdistance(x, y, z, x0, y0, z0).
-
-    Raises
-    ------
-    TopologyError
-        For any other expression.
-    """
-    tree = parse_energy(force, {"periodicdistance": 6})
-    particles = force.atoms("Particles", ("index",))
-    parameters = {**force.globals(), **parameters_of(force, "Particles", "PerParticleParameters")}
-    names = {name: Powers({0.0: np.asarray(value)}) for name, value in parameters.items()}
-    places: list[Float64] = []
-
-    def replaced(node: Node) -> Node:
-        if node.operation != "periodicdistance":
-            return Node(node.operation, node.text, tuple(replaced(argument) for argument in node.arguments))
-        if [argument.text for argument in node.arguments[:3]] != ["x", "y", "z"]:
-            raise force.error("periodicdistance() must begin with x, y, z")
-        values = [evaluate_powers(force, argument, names).coefficients for argument in node.arguments[3:]]
-        places.append(
-            np.stack([np.broadcast_to(v.get(0.0, np.zeros(())), len(particles)) for v in values], 1)
-        )
-        return Node("name", "distance")
-
-    powers = evaluate_powers(force, replaced(tree), {**names, "distance": Powers({1.0: np.ones(())})})
-    different = any(not np.array_equal(place, places[0]) for place in places)
-    if set(powers.coefficients) - {2.0} or different or not places:
-        raise force.expression_error(
-            "is not supported",
-            "a position restraint is written k*periodicdistance(x, y, z, x0, y0, z0)^2",
-        )
-    k = 2.0 * np.broadcast_to(powers.coefficients.get(2.0, np.zeros(())), len(particles))
-    _restrain(draft, force, particles, places[0], np.repeat(k[:, None], 3, 1))
-
-
-def _restrain(
-    draft: SystemDraft, force: Force, particles: NDArray[np.int32], places: Float64, k: Float64
-) -> None:
-    if draft.reference is not None:
-        raise force.error(
-            "another force restrains positions already", "put both into one CustomExternalForce"
-        )
-    draft.reference = np.zeros((draft.n_atoms, 3))
-    draft.reference[particles[:, 0]] = places
-    draft.add("position_restraint", particles, k)

@@ -162,14 +162,3 @@ class _Parser:
         if len(arguments) != self._functions[name]:
             raise ValueError(f"{name} has {self._functions[name]} arguments, not {len(arguments)}")
         return Node(name, arguments=tuple(arguments))
-
-
-def uses(node: Node, found: set[str] | None = None, seen: set[int] | None = None) -> set[str]:
-    """Names and functions in a tree."""
-    found, seen = set() if found is None else found, set() if seen is None else seen
-    if id(node) not in seen:
-        seen.add(id(node))
-        found.add(node.text if node.operation == "name" else node.operation)
-        for argument in node.arguments:
-            uses(argument, found, seen)
-    return found

@@ -135,6 +135,8 @@ def _apply(operation: str, arguments: list[Powers], tables: Mapping[str, Table])
     constants = [argument.constant for argument in arguments]
     if any(constant is None for constant in constants):
         raise NotPowers(f"{operation} of something that depends on the variable")
-    function: Callable[..., Any] = np.power if operation == "^" else {**_CONSTANT, **tables}[operation]
+    known: dict[str, Callable[..., Any]] = {**_CONSTANT, **tables, "^": np.power}
+    if operation not in known:
+        raise NotPowers(f"{operation} of these arguments")
     with np.errstate(all="ignore"):
-        return Powers({0.0: np.asarray(function(*constants), np.float64)})
+        return Powers({0.0: np.asarray(known[operation](*constants), np.float64)})

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pulsemd.base.errors import TopologyError
 from pulsemd.forcefield.dispersion import DispersionCorrection
 from pulsemd.forcefield.nonbonded import LennardJonesTable
-from pulsemd.io.openmm import bonded, custom, nonbonded, pair_potential, settings
+from pulsemd.io.openmm import bonded, custom, nonbonded, pair_potential, restraints, settings
 from pulsemd.io.openmm.constraints import Constraints, sort_constraints
 from pulsemd.io.openmm.document import Document, Force, columns, read_document, section_of
 from pulsemd.io.openmm.draft import SystemDraft
@@ -49,7 +49,7 @@ FORCES: Mapping[str, Callable[[SystemDraft, Force], None]] = {
     "CustomBondForce": custom.custom_bonds,
     "CustomAngleForce": custom.custom_angles,
     "CustomTorsionForce": custom.custom_torsions,
-    "CustomExternalForce": custom.custom_external,
+    "CustomExternalForce": restraints.custom_external,
     "CMMotionRemover": settings.remember_run_force,
     "AndersenThermostat": settings.remember_run_force,
     **dict.fromkeys(
