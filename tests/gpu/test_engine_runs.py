@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from pair_potentials import POTENTIALS
 from pulsemd.base.errors import UnstableError
 from pulsemd.base.units import BAR
 from pulsemd.engine.options import RunOptions
@@ -39,6 +41,15 @@ def test_energies_on_device_equal_cpu(device, precision, name):
         assert mine[term] == pytest.approx(reference[term], rel=1e-5, abs=2e-3), term
     virial = [3 * e["pressure"] * e["volume"] / BAR - 2 * e["kinetic"] for e in (mine, reference)]
     assert virial[0] == pytest.approx(virial[1], rel=2e-5, abs=2.0)
+
+
+@pytest.mark.parametrize("precision", ["fast", "reproducible"])
+def test_lennard_jones_in_python_on_device_gives_the_energies_of_the_built_in_one(device, precision):
+    system = bundled_system("water-ethanol")
+    expected = simulate(system, precision).evaluate()
+    found = simulate(replace(system, pair_potential=POTENTIALS["my_lj"]), precision).evaluate()
+    for term, value in expected.items():
+        assert found[term] == pytest.approx(value, rel=1e-5, abs=0.1 if term == "pressure" else 2e-3), term
 
 
 @pytest.mark.parametrize("precision", ["fast", "reproducible"])

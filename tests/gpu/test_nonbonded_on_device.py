@@ -20,6 +20,7 @@ from nonbonded_reference import (  # isort: skip
     relative,
     settings,
 )
+from pair_potentials import POTENTIALS
 from pulsemd.base.errors import UnstableError
 from pulsemd.kernels.nonbonded.spec import KernelSpec
 
@@ -64,6 +65,20 @@ def test_pair_forces_of_each_option_match_float64(device, choice, precision):
     check(
         compute_on(device, system, options, table, precision, 0.9), brute_force(system, options, table, 0.9)
     )
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("modifier", ["none", "potential-shift"])
+@pytest.mark.parametrize("name", POTENTIALS)
+def test_pair_potentials_in_python_match_float64(device, name, modifier, precision):
+    system, options = make_system(BOXES["triclinic"], seed=11), settings(vdw_modifier=modifier)
+    table, potential = lj_table("lorentz-berthelot"), POTENTIALS[name]
+    result = compute_on(device, system, options, table, precision, 0.9, shape={"potential": potential})
+    check(result, brute_force(system, options, table, 0.9, potential))
+    alone = compute_on(
+        device, system, options, table, precision, 0.9, shape={"potential": potential}, with_energies=False
+    )
+    assert relative(alone.forces, result.forces) < (1e-6 if precision == "fast" else 1e-12)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)

@@ -16,9 +16,8 @@ from single_points import forces_of, simulate, virial_of
 pytestmark = pytest.mark.gpu
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "zoo"])
+@pytest.mark.parametrize("name", NAMES)
 def test_openmm_systems_on_device(device, name):
-    """All but the one with a pair potential of its own, which runs on CPUs."""
     system, recorded = single_point(name), read(name)[1]
     cpu = simulate(system, "reproducible", "cpu")
     reference = cpu.evaluate()

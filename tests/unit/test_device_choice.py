@@ -16,8 +16,8 @@ from pulsemd.kernels.bonded.gpu import kinds_without_kernel
 from pulsemd.kernels.update.cuda_programs import GROUP_SIZES
 from pulsemd.kernels.update.gpu import oversized_group
 
-IN_PYTHON = (SimpleNamespace(), RunSettings(), object())
-"""A topology, settings and a pair potential in Python."""
+SYSTEM = SimpleNamespace(terms={}), RunSettings()
+LACKING = "terms of these kinds run on CPUs only: bond"
 
 
 @pytest.fixture
@@ -27,22 +27,28 @@ def gpu(monkeypatch):
     monkeypatch.setattr(device, "count_devices", lambda: 1)
 
 
+@pytest.fixture
+def lacking_gpu(gpu, monkeypatch):
+    """One without a kernel for bonds."""
+    monkeypatch.setattr(device, "kinds_without_kernel", lambda _terms: ["bond"])
+
+
 def test_auto_takes_a_gpu_that_is_there(gpu):
     options = device.choose_device(RunOptions(device="auto"))
     assert options.device == "cuda"
     assert "a GPU is there" in options.device_reason
 
 
-def test_auto_takes_the_cpu_where_the_gpu_cannot_compute_the_system_and_says_why(gpu):
-    options = device.fit_device(device.choose_device(RunOptions(device="auto")), *IN_PYTHON)
+def test_auto_takes_the_cpu_where_the_gpu_cannot_compute_the_system_and_says_why(lacking_gpu):
+    options = device.fit_device(device.choose_device(RunOptions(device="auto")), *SYSTEM)
     assert options.device == "cpu"
-    assert "in Python runs on CPUs only" in options.device_reason
+    assert options.device_reason == LACKING
 
 
-def test_a_gpu_that_was_asked_for_and_cannot_compute_the_system_is_refused_with_the_remedy(gpu):
+def test_a_gpu_that_was_asked_for_and_cannot_compute_the_system_is_refused_with_the_remedy(lacking_gpu):
     options = device.choose_device(RunOptions(device="cuda"))
-    with pytest.raises(ConfigError, match=r"--device cuda: a pair potential in Python .*; use --device cpu"):
-        device.fit_device(options, *IN_PYTHON)
+    with pytest.raises(ConfigError, match=f"--device cuda: {LACKING}; use --device cpu"):
+        device.fit_device(options, *SYSTEM)
 
 
 def test_unwrapped_positions_take_the_cpu_unless_a_gpu_was_asked_for(gpu):
@@ -64,22 +70,22 @@ def test_ranks_that_cannot_be_shared_out_are_refused(gpu):
         device.choose_device(RunOptions(device="cuda", ranks=3, ranks_per_gpu=2))
 
 
-def test_several_ranks_leave_gpus_that_cannot_compute_the_system_before_they_are_started(gpu):
+def test_several_ranks_leave_gpus_that_cannot_compute_the_system_before_they_are_started(lacking_gpu):
     options = device.choose_device(RunOptions(device="auto", ranks=2, ranks_per_gpu=2))
-    assert device.fit_device(options, *IN_PYTHON).device == "cpu"
-    with pytest.raises(ConfigError, match="in Python runs on CPUs only"):
-        device.fit_device(options, *IN_PYTHON, started=True)
+    assert device.fit_device(options, *SYSTEM).device == "cpu"
+    with pytest.raises(ConfigError, match=LACKING):
+        device.fit_device(options, *SYSTEM, started=True)
 
 
 def test_lattice_sums_of_several_ranks_are_left_to_cpus(gpu):
-    topology, settings = SimpleNamespace(terms={}), RunSettings(coulombtype="pme")
+    topology, settings = SYSTEM[0], RunSettings(coulombtype="pme")
     options = device.choose_device(RunOptions(device="auto", ranks=2, ranks_per_gpu=2))
     assert "PME on several ranks" in device.fit_device(options, topology, settings).device_reason
 
 
 def test_cpus_compute_every_system():
     options = RunOptions(device="cpu")
-    assert device.fit_device(device.choose_device(options), *IN_PYTHON) == options
+    assert device.fit_device(device.choose_device(options), *SYSTEM) == options
 
 
 def test_terms_that_only_cpus_compute_are_named(monkeypatch):

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from pulsemd.kernels.nonbonded.cuda_formula import pair_header, trace_pair
-from pulsemd.kernels.nonbonded.formula import COMBINATIONS, LENNARD_JONES, electrostatics, rsqrt, where
+from pulsemd.kernels.nonbonded.formula import (
+    COMBINATIONS,
+    LENNARD_JONES,
+    electrostatics,
+    exp,
+    rsqrt,
+    sqrt,
+    where,
+)
 from pulsemd.kernels.nonbonded.trace.cuda import ATOM_I, ATOM_J, PAIR, UNIFORM, Trace, emit
 
 RULES = ("geometric", "lorentz-berthelot", "table")
@@ -36,6 +44,9 @@ def run(statements, expressions, names, kind):
     scope = dict(names) | {
         "reciprocal_sqrt": lambda x: kind(1) / np.sqrt(x),
         "select": np.where,
+        "square_root": np.sqrt,
+        "exponential": np.exp,
+        "negated": np.logical_not,
         "fused": lambda a, b, c: kind(np.float64(a) * np.float64(b) + np.float64(c)),
         "kind": kind,
     }
@@ -135,7 +146,8 @@ def test_every_operation_of_a_users_formula_is_traced(reassociate):
     def formula(r2, a, b):
         inverse = rsqrt(r2)
         near = where((r2 < 0.5) & (a > 0.1), a * inverse, 1.0 - b / r2)
-        return near + where((r2 <= 0.2) | (r2 >= 1.0), -near, 2.0 * near) - 3.0 / (r2 + 1.0)
+        near = near + where((r2 <= 0.2) | ~(r2 < 1.0), -near, 2.0 * near) - 3.0 / (r2 + 1.0)
+        return near + exp(-a * r2) * sqrt(r2) + abs(b - r2) * r2**-1.5 + r2**3 + a**0
 
     trace = Trace(reassociate)
     leaves = [trace.leaf(*spec) for spec in (("r2", PAIR), ("charge", ATOM_I), ("first", ATOM_J))]

@@ -244,7 +244,7 @@ class Simulation:
             raise_nstlist=raise_nstlist,
         )
         options = choose_device(options)
-        return cls(system, fit_device(options, system.topology, system.settings, system.pair_potential))
+        return cls(system, fit_device(options, system.topology, system.settings))
 
     # ---- running ------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,6 @@ from pulsemd.forcefield.settings import RunSettings
 from pulsemd.halo import Transport
 from pulsemd.halo.rungs.ladder import GPU_RUNGS
 from pulsemd.kernels.bonded.gpu import kinds_without_kernel
-from pulsemd.kernels.nonbonded.potential import PairPotential
 from pulsemd.kernels.update.gpu import oversized_group
 from pulsemd.topology.records import Topology
 
@@ -83,18 +82,12 @@ def _rungs(options: RunOptions) -> tuple[str, ...]:
 
 
 def fit_device(
-    options: RunOptions,
-    topology: Topology,
-    settings: RunSettings,
-    pair_potential: PairPotential | None = None,
-    started: bool = False,
+    options: RunOptions, topology: Topology, settings: RunSettings, started: bool = False
 ) -> RunOptions:
     """The options with CPUs in place of GPUs that nobody asked for and that cannot compute this system.
 
     Parameters
     ----------
-    pair_potential : PairPotential, optional
-        In place of Lennard-Jones.
     started : bool
         Several ranks have their GPUs already.
 
@@ -105,7 +98,7 @@ def fit_device(
     """
     if options.device != "cuda":
         return options
-    problem = _system_problem(topology, settings, pair_potential, options.ranks)
+    problem = _system_problem(topology, settings, options.ranks)
     if problem is None:
         return options
     if options.device_asked or (started and options.several_on_gpus):
@@ -113,12 +106,8 @@ def fit_device(
     return replace(options, device="cpu", device_reason=problem)
 
 
-def _system_problem(
-    topology: Topology, settings: RunSettings, pair_potential: PairPotential | None, ranks: int
-) -> str | None:
+def _system_problem(topology: Topology, settings: RunSettings, ranks: int) -> str | None:
     """What of a system GPUs cannot compute; None if everything."""
-    if pair_potential is not None:
-        return "a pair potential in Python runs on CPUs only"
     if settings.coulombtype == "pme" and ranks > 1:
         return "coulombtype = PME on several ranks runs on CPUs only"
     if kinds := kinds_without_kernel(topology.terms):

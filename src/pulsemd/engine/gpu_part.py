@@ -67,6 +67,7 @@ class DevicePart:
             topology.charge,
             *exclusions,
             region=region,
+            potential=system.pair_potential,
         )
         self.excluded_constants = system.excluded_constants(self.pairs.constants)
         self.exclusions = GpuExclusions(

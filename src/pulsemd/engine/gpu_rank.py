@@ -123,6 +123,7 @@ class GpuRank:
             topology.type_index,
             topology.charge,
             *exclusions,
+            potential=system.pair_potential,
         )
         constants, update = self._pairs.constants, self._update_constants()
         self._excluded_constants = system.excluded_constants(constants)

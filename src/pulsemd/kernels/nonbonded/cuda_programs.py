@@ -64,7 +64,20 @@ def pair_program(
         "pulsemd.kernels.nonbonded",
         "pair_forces.cu",
         tuple(defines.items()),
-        ((HEADER, pair_header(spec.combination, exact, spec.energies, spec.ewald, spec.ending)),),
+        (
+            (
+                HEADER,
+                pair_header(
+                    spec.combination,
+                    exact,
+                    spec.energies,
+                    spec.ewald,
+                    spec.ending,
+                    spec.formula,
+                    spec.shifted,
+                ),
+            ),
+        ),
         exact,
         ("pulsemd.kernels.search",),
     )

@@ -12,8 +12,10 @@ import numpy as np
 from pulsemd.base.errors import UnstableError
 from pulsemd.device.cuda import CudaDevice
 from pulsemd.forcefield.nonbonded import LennardJonesTable
+from pulsemd.kernels.nonbonded.cuda_formula import pair_values
 from pulsemd.kernels.nonbonded.cuda_programs import blocks_resident, pair_program, warps_for
 from pulsemd.kernels.nonbonded.parameters import AtomParameters, kernel_combination
+from pulsemd.kernels.nonbonded.potential import PairPotential
 from pulsemd.kernels.nonbonded.settings import PairSettings, pair_constants
 from pulsemd.kernels.nonbonded.spec import (
     FORCE_LIMIT,
@@ -23,6 +25,7 @@ from pulsemd.kernels.nonbonded.spec import (
     KernelSpec,
     Precision,
 )
+from pulsemd.kernels.nonbonded.user_formula import UserFormula
 from pulsemd.kernels.search.gpu import GpuSearch
 from pulsemd.kernels.search.gpu_grid import Region
 from pulsemd.kernels.search.gpu_layout import Slots
@@ -65,6 +68,8 @@ class GpuPairForces:
         Warps of a block, else chosen by size. Changes the launch shape only.
     region : Region, optional
         Of one of several ranks; pairs are then in two parts, see `GpuSearch`.
+    potential : PairPotential, optional
+        In place of Lennard-Jones; its energy is the Lennard-Jones energy.
 
     Attributes
     ----------
@@ -91,10 +96,18 @@ class GpuPairForces:
         exclusion_atoms: np.ndarray,
         warps: int | None = None,
         region: Region | None = None,
+        potential: PairPotential | None = None,
     ) -> None:
         self.device, self.precision, self._wanted_warps = device, precision, warps
         self.constants = pair_constants(settings)
-        rule = AtomParameters(table, self.constants, kernel_combination(table))
+        self._formula: UserFormula | None = None
+        self._shifted = settings.vdw_modifier == "potential-shift"
+        if potential is None:
+            rule = AtomParameters(table, self.constants, kernel_combination(table))
+        else:
+            resolved = potential.resolve_checked(table, self.constants, precision == "reproducible")
+            self._formula = resolved.formula
+            rule = AtomParameters.in_table(resolved, self.constants, pair_values(resolved.formula))
         self.combination, self.n_types = rule.combination, rule.n_types
         self._table = device.to_device(rule.table)
         parameters = rule.own[type_index]
@@ -158,6 +171,8 @@ class GpuPairForces:
             energies=False,
             ewald=self.constants.ewald,
             ending=self.constants.ending,
+            formula=self._formula,
+            shifted=self._shifted,
         )
         self._set_constants(box, r_list if r_inner is None else r_inner)
         self._keep_launches()

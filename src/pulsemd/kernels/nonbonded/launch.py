@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pulsemd.base.errors import InputError, UnstableError
+from pulsemd.base.errors import UnstableError
 from pulsemd.forcefield.nonbonded import LennardJonesTable
 from pulsemd.kernels.nonbonded.generate import load_pair_kernel
 from pulsemd.kernels.nonbonded.parameters import AtomParameters, constant_vector, kernel_combination
@@ -74,13 +74,7 @@ class PairForces:
         if potential is None:
             self.atom_parameters = AtomParameters(table, self.constants, kernel_combination(table))
         else:
-            if self.constants.ending != "shift":
-                raise InputError(
-                    f"vdw-modifier = {settings.vdw_modifier} switches Lennard-Jones; write the switch into the pair "
-                    "potential and use potential-shift or none"
-                )
-            resolved = potential.resolve(table)
-            resolved.check(table.type_names, self.constants.cutoff, precision == "reproducible")
+            resolved = potential.resolve_checked(table, self.constants, precision == "reproducible")
             self._formula = resolved.formula
             self.atom_parameters = AtomParameters.of_potential(resolved, self.constants)
         self._list: PairList | None = None

@@ -29,7 +29,13 @@ DEVICE float reciprocal_sqrt(float x) {
   return y;
 }
 
+DEVICE float square_root(float x) { return __fsqrt_rn(x); }
+
+DEVICE float exponential(float x) { return expf(x); }
+
 DEVICE float select(bool condition, float a, float b) { return condition ? a : b; }
+
+DEVICE bool negated(bool condition) { return !condition; }
 
 // a * b + c, rounded once.
 DEVICE float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
@@ -345,16 +351,20 @@ pair_forces(const int4* __restrict__ x, const float2* __restrict__ parameters, c
 #if PRUNE
               if (__any_sync(ALL_LANES, (r2 < k.inner2) & ((word[h] & bit) != 0))) inner[h] |= bit << (8 * jm);
 #endif
+              float pair[PAIR_VALUES] = {};
 #if TABLE
-              const float2 pair = __ldg(table + (__float_as_int(more_i.value[I_VALUES - 1]) +
-                                                 __float_as_int(b.more.value[J_VALUES - 1])));
-#else
-              const float2 pair = make_float2(0.0f, 0.0f);
+              const float2* const of_types = table + PAIR_VALUES / 2 * (__float_as_int(more_i.value[I_VALUES - 1]) +
+                                                                        __float_as_int(b.more.value[J_VALUES - 1]));
+#pragma unroll
+              for (int v = 0; v < PAIR_VALUES; v += 2) {
+                const float2 two = __ldg(of_types + v / 2);
+                pair[v] = two.x, pair[v + 1] = two.y;
+              }
 #endif
 #if ENERGIES
-              PairTerms terms = pair_terms(fmaxf(r2, k.minimum2), i, j, pair.x, pair.y, k);
+              PairTerms terms = pair_terms(fmaxf(r2, k.minimum2), i, j, pair, k);
 #else
-              PairTerms terms = pair_terms(r2, i, j, pair.x, pair.y, k);
+              PairTerms terms = pair_terms(r2, i, j, pair, k);
 #endif
 #if EXACT || ENERGIES
               terms.force = where_inside(terms.force, r2, k.cutoff2, word[h], bit);

@@ -86,6 +86,23 @@ class AtomParameters:
         result.own = np.concatenate((own, np.zeros((1, 2)))).astype(np.float32)
         return result
 
+    @classmethod
+    def in_table(cls, potential: PotentialTable, constants: PairConstants, n_values: int) -> AtomParameters:
+        """The same for kernels that have every pair of types in a table: 1 for pairs that exist, then the arguments.
+
+        Parameters
+        ----------
+        n_values : int
+            Numbers of a pair in the table, at least those.
+        """
+        result = cls.of_potential(potential, constants)
+        result.combination = "table"
+        table = np.zeros((result.n_types, result.n_types, n_values), np.float32)
+        table[:-1, :-1, 0] = 1.0
+        table[:-1, :-1, 1 : 1 + len(potential.values)] = potential.values.transpose(1, 2, 0)
+        result.table = table.ravel()
+        return result
+
     def blocks(self, pairs: PairList, type_index: np.ndarray, charge: np.ndarray):
         """Parameters (n_blocks * 24,) float32 and types (n_blocks * 8,) int32 of all places."""
         n_blocks = len(pairs.rows) // LANES

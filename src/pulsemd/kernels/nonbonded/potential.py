@@ -10,6 +10,7 @@ import numpy as np
 
 from pulsemd.base.errors import InputError
 from pulsemd.forcefield.nonbonded import LennardJonesTable
+from pulsemd.kernels.nonbonded.settings import PairConstants
 from pulsemd.kernels.nonbonded.trace.vector import check_traceable
 from pulsemd.kernels.nonbonded.user_formula import UserFormula, capture
 
@@ -86,6 +87,19 @@ class PairPotential:
             if name.endswith("_i"):
                 own[:, sides.index(name[:-2])] = value[:, 0]
         return PotentialTable(self.formula, values, "types" if sides else "table", own)
+
+    def resolve_checked(
+        self, table: LennardJonesTable, constants: PairConstants, exact: bool
+    ) -> PotentialTable:
+        """`resolve` and `PotentialTable.check`; InputError for a switched Lennard-Jones, too."""
+        if constants.ending != "shift":
+            raise InputError(
+                f"vdw-modifier = {constants.ending} switches Lennard-Jones; write the switch into the pair potential "
+                "and use potential-shift or none"
+            )
+        resolved = self.resolve(table)
+        resolved.check(table.type_names, constants.cutoff, exact)
+        return resolved
 
     def _value(self, name: str, table: LennardJonesTable) -> np.ndarray:
         """(T, T) values of one argument."""

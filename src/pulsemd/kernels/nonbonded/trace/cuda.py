@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+_FUNCTIONS = ("reciprocal_sqrt", "square_root", "exponential", "select", "negated")
+"""Operations that are functions of the device code."""
+
 UNIFORM, ATOM_I, ATOM_J, PAIR = 0, 1, 2, 4
 """What a node depends on, as bits; `PAIR` for r^2 and what follows from it."""
 
@@ -164,9 +167,42 @@ class Number:
     def _binary(self, operation: str, a: Number, b: Number) -> Number:
         return self.trace.number(self.trace.node(operation, (a.node(), b.node())))
 
+    def __abs__(self) -> Number:
+        return (self < 0.0).select(-self, self)
+
+    def __pow__(self, exponent: float) -> Number:
+        twice = None if isinstance(exponent, Number) else 2.0 * float(exponent)
+        if twice is None or twice != int(twice):
+            raise TypeError(f"x ** {exponent}: exponents must be whole or half numbers")
+        whole, half = divmod(abs(int(twice)), 2)
+        result = self.sqrt() if half else None
+        square = self
+        while whole:
+            if whole & 1:
+                result = square if result is None else result * square
+            square, whole = square * square if whole > 1 else square, whole >> 1
+        result = self._lift(1.0) if result is None else result
+        return 1.0 / result if twice < 0 else result
+
+    def __float__(self) -> float:
+        raise TypeError(
+            "a traced number has no value: float() and the functions of `math` cannot take it; use sqrt, rsqrt, exp"
+        )
+
     def rsqrt(self) -> Number:
         """1/sqrt, by the device function ``reciprocal_sqrt``."""
-        return self.trace.number(self.trace.node("reciprocal_sqrt", (self.node(),)))
+        return self._call("reciprocal_sqrt")
+
+    def sqrt(self) -> Number:
+        """Square root, by the device function ``square_root``."""
+        return self._call("square_root")
+
+    def exp(self) -> Number:
+        """Exponential, by the device function ``exponential``."""
+        return self._call("exponential")
+
+    def _call(self, function: str) -> Number:
+        return self.trace.number(self.trace.node(function, (self.node(),)))
 
     def _compare(self, operation: str, other: Number | float) -> Condition:
         return Condition(self.trace, self.trace.node(operation, (self.node(), self._lift(other).node())))
@@ -198,11 +234,23 @@ class Condition:
     def __or__(self, other: Condition) -> Condition:
         return Condition(self.trace, self.trace.node("|", (self.node, other.node)))
 
+    def __invert__(self) -> Condition:
+        return Condition(self.trace, self.trace.node("negated", (self.node,)))
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            "a traced comparison has no value: `if`, `and` and `or` cannot take it; use where, & and |"
+        )
+
     def select(self, a: Number | float, b: Number | float) -> Number:
         """``a`` where true, else ``b``, by the device function ``select``."""
-        known = a if isinstance(a, Number) else b
-        values = [known._lift(value).node() for value in (a, b)]
+        values = [as_number(self.trace, value).node() for value in (a, b)]
         return self.trace.number(self.trace.node("select", (self.node, *values)))
+
+
+def as_number(trace: Trace, value: Number | float) -> Number:
+    """A traced number of what a formula returns, which may be a plain one."""
+    return value if isinstance(value, Number) else Number(trace, 1.0, (), trace.constant(value))
 
 
 @dataclass(frozen=True)
@@ -307,11 +355,11 @@ def _write(
             statements.append(f"const float {names[node]} = {expression};")
             return names[node]
         values = [visit(argument) for argument in node.arguments]
-        if node.operation in ("reciprocal_sqrt", "select"):
+        if node.operation in _FUNCTIONS:
             expression = f"{node.operation}({', '.join(values)})"
         else:
             expression = f"{values[0]} {node.operation} {values[1]}"
-        kind = "bool" if node.operation in ("<", "<=", ">", ">=", "&", "|") else "float"
+        kind = "bool" if node.operation in ("<", "<=", ">", ">=", "&", "|", "negated") else "float"
         names[node] = f"t{len(statements)}"
         statements.append(f"const {kind} {names[node]} = {expression};")
         return names[node]
