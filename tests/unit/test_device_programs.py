@@ -4,6 +4,7 @@ import importlib.util
 
 import pytest
 
+from pair_potentials import POTENTIALS
 from pulsemd.base.errors import TransportError
 from pulsemd.device import compile_all
 from pulsemd.device.cuda import find_device_problem
@@ -66,6 +67,14 @@ def test_a_program_is_compiled_once_and_then_read_from_the_cache(tmp_path, monke
     assert len(stored) == 1
     assert stored[0].read_bytes() == first == compile_program(program, "sm_90")
     assert compile_program(program, "sm_80") != first
+
+
+@needs_compiler
+@pytest.mark.parametrize("precision", ["fast", "reproducible"])
+def test_a_pair_potential_in_python_compiles(precision):
+    formula = POTENTIALS["buckingham"].formula
+    spec = KernelSpec(precision, "table", "relative", True, True, formula, shifted=True)
+    assert compile_program(pair_program(spec), "sm_90")
 
 
 @needs_compiler
