@@ -65,3 +65,14 @@ def test_sparse_column_does_not_make_long_clusters():
     for members in rows:
         height = (x[members[members >= 0], 2] - columns.start[2]) % 2**32
         assert np.ptp(height) < 2**30
+
+
+@pytest.mark.parametrize("thickness", [0.23, 0.25, 0.27, 0.29])
+def test_clusters_at_the_edge_of_a_slab_of_water_are_shorter_than_half_the_box_less_its_list(thickness):
+    n, box = int(11000 * thickness), np.full(3, 4.8)
+    x = np.random.default_rng(5).integers(0, 2**32, (n, 3))
+    x[:, 2] = x[:, 2] * thickness
+    columns, rows = sort_into_columns((x - 2**31).astype(np.int32), box, 0)
+    position = (x - 2**31 - columns.start) % 2**32 * 2.0**-32 * box
+    size = [np.linalg.norm(np.ptp(position[members[members >= 0]], axis=0)) for members in rows]
+    assert max(size) < 2.4 - 1.1

@@ -75,7 +75,8 @@ class LocalAtoms:
     def take(self, rows: Int32 | Int64) -> LocalAtoms:
         """The given rows, in the given order."""
         image = None if self.image is None else np.take(self.image, rows, axis=0)
-        return LocalAtoms(self.gid[rows], np.take(self.x, rows, axis=0), np.take(self.v, rows, axis=0), image)
+        gid, x, v = _take_rows(self.gid, self.x, self.v, rows)
+        return LocalAtoms(gid, x, v, image)
 
 
 def select_owned(
@@ -117,6 +118,18 @@ def local_groups(groups: UpdateGroups, gid: Int32) -> tuple[Int32, Int64]:
             f"row {bad}: the update group of atom {int(gid[bad]) + 1} is not whole and consecutive"
         )
     return ids, start
+
+
+@njit(cache=True, nogil=True)
+def _take_rows(gid, x, v, rows):  # type: ignore[no-untyped-def]
+    n = rows.size
+    new_gid, new_x, new_v = np.empty(n, np.int32), np.empty((n, 3), np.int32), np.empty((n, 3), np.float32)
+    for k in range(n):
+        row = rows[k]
+        new_gid[k] = gid[row]
+        for d in range(3):
+            new_x[k, d], new_v[k, d] = x[row, d], v[row, d]
+    return new_gid, new_x, new_v
 
 
 @njit(cache=True, nogil=True)

@@ -32,7 +32,8 @@ def migrate(transport: Transport, grid: Grid, groups: UpdateGroups, atoms: Local
     if grid.size == 1:
         return atoms
     _, start = local_groups(groups, atoms.gid)
-    rows, bounds = _rows_by_rank(grid.rank_of(atoms.x[start[:-1]]), start, grid.size)
+    leader = np.take(atoms.x, start[:-1], axis=0)
+    rows, bounds = _rows_by_rank(grid.rank_of(leader), start, grid.size)
     staying = atoms.take(rows[bounds[transport.rank] : bounds[transport.rank + 1]])
     outgoing = [
         _pack(atoms.take(rows[bounds[r] : bounds[r + 1]] if r != transport.rank else rows[:0]))

@@ -20,6 +20,9 @@ from pulsemd.halo import Transport
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 
+ALL_HOME = 7
+"""Home bits of a leader that is in this rank's cell."""
+
 _NAMED = 5  # terms named in a message
 
 
@@ -51,27 +54,36 @@ def _my_terms(term_atoms, local_row, leader_x, home, split):  # type: ignore[no-
     """Terms whose atoms are all here and whose lowest leader, in each split dimension, is in this rank's cell."""
     m, k = term_atoms.shape
     mine, rows = np.empty(m, np.int64), np.empty((m, k), np.int32)
-    count = 0
-    for t in range(m):
-        is_mine = True
+    required, count = 0, 0
+    for d in split:
+        required |= 1 << d
+    for t in range(m if home.size else 0):
+        common, present = required, True
         for a in range(k):
             row = local_row[term_atoms[t, a]]
             rows[count, a] = row
-            is_mine &= row >= 0
-        if not is_mine:
+            present &= row >= 0
+            common &= home[row]  # of any row where there is none
+        if not present:
             continue
-        for d in split:
-            lowest, first, smallest = rows[count, 0], np.int64(leader_x[rows[count, 0], d]), np.int32(0)
-            for a in range(1, k):
-                row = rows[count, a]
-                delta = np.int32(np.int64(leader_x[row, d]) - first)
-                if delta < smallest:
-                    lowest, smallest = row, delta
-            is_mine &= (home[lowest] >> d) & 1 != 0
-        if is_mine:
+        if common == required or _lowest_at_home(rows[count], leader_x, home, split):
             mine[count] = t
             count += 1
     return mine[:count].copy(), rows[:count].copy()
+
+
+@njit(cache=True, nogil=True)
+def _lowest_at_home(rows, leader_x, home, split):  # type: ignore[no-untyped-def]
+    """Whether the lowest leader of a term, in each split dimension, is in this rank's cell."""
+    for d in split:
+        lowest, first, smallest = rows[0], np.int64(leader_x[rows[0], d]), np.int32(0)
+        for row in rows[1:]:
+            delta = np.int32(np.int64(leader_x[row, d]) - first)
+            if delta < smallest:
+                lowest, smallest = row, delta
+        if not (home[lowest] >> d) & 1:
+            return False
+    return True
 
 
 def assign_terms(

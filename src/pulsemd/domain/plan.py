@@ -14,7 +14,7 @@ from pulsemd.domain.atoms import Int32, Int64, LocalAtoms, UpdateGroups, local_g
 from pulsemd.domain.ghosts import GroupTable, build_direct, build_staged, with_remote_starts
 from pulsemd.domain.grid import Grid, check_grid, lattice_halo
 from pulsemd.domain.lattice import LATTICE, check_cutoff, widths
-from pulsemd.domain.ownership import home_bits, lattice_delta
+from pulsemd.domain.ownership import ALL_HOME, home_bits, lattice_delta
 from pulsemd.halo import HaloPlan, Transport
 from pulsemd.halo.agreement import raise_lowest, sendable
 
@@ -105,13 +105,13 @@ def build_halo(
     reach = 0.0
     try:
         ids, start = local_groups(groups, atoms.gid)
-        _check_owned(grid, rank, atoms, start)
+        leader = np.take(atoms.x, start[:-1], axis=0)
+        _check_owned(grid, rank, atoms, start, leader)
         check_cutoff(r_list, box)
         reach = max_group_reach(atoms.x, start, box)
     except DomainError as problem:
         error = problem
     halo_width = _agree_halo_width(transport, groups, error, len(atoms), reach, r_list, extent)
-    leader = np.ascontiguousarray(atoms.x[start[:-1]])
     check_grid(grid, box, halo_width)
     halo = lattice_halo(halo_width, box)
 
@@ -145,16 +145,16 @@ def build_halo(
     )
 
 
-def _check_owned(grid: Grid, rank: int, atoms: LocalAtoms, start: Int64) -> None:
+def _check_owned(grid: Grid, rank: int, atoms: LocalAtoms, start: Int64, leader: Int32) -> None:
     """Every leader must be in this rank's cell."""
     if grid.size == 1:
         return
-    owner = grid.rank_of(atoms.x[start[:-1]])
-    away = np.flatnonzero(owner != rank)
+    away = np.flatnonzero(home_bits(leader, grid, rank) != ALL_HOME)
     if away.size:
-        atom = int(atoms.gid[start[away[0]]])
+        first = away[0]
+        atom, owner = int(atoms.gid[start[first]]), grid.rank_of(leader[first : first + 1])[0]
         raise DomainError(
-            f"rank {rank} holds atom {atom + 1} of rank {owner[away[0]]}; migrate before building a halo"
+            f"rank {rank} holds atom {atom + 1} of rank {owner}; migrate before building a halo"
         )
 
 

@@ -17,7 +17,7 @@ from pulsemd.kernels.nonbonded.spec import LANES
 PERIOD = 2**32
 _SMALLEST_LENGTH = 0.2  # nm; keeps the density of atoms in a plane, on a line or at a point finite
 _MAX_COLUMNS = 2**20  # per dimension: products with lattice differences stay below 2^63
-_LONGEST_CLUSTER = 4.0  # in column widths; a sparse column would else make clusters that are near everything
+_LONGEST_CLUSTER = 2.0  # in column widths; a sparse column would else make clusters that are near everything
 
 
 class Columns(NamedTuple):
