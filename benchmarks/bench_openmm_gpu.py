@@ -4,9 +4,9 @@
 
 Both run the same system, read by PulseMD and handed to OpenMM atom by atom: reaction field, or PME with one splitting
 parameter and one mesh, and Lennard-Jones cut off at 1.0 nm, constraints as the .mdp says, 2 fs, mixed precision.
-PulseMD has its v-rescale thermostat and the removal of the centre of mass' motion; OpenMM has none of either (its Verlet
-integrator, the fastest it has). ``--dhfr`` names a folder with dhfr.gro.gz and dhfr.top.gz: dihydrofolate reductase in
-water, 23,558 atoms.
+PulseMD has its v-rescale thermostat and the removal of the centre of mass' motion; OpenMM has none of either (its
+Verlet integrator, the fastest it has). ``--dhfr`` names a folder with dhfr.gro.gz and dhfr.top.gz: dihydrofolate
+reductase in water, 23,558 atoms.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def nonbonded_force(system: System, openmm: Any) -> Any:
     if settings.coulombtype == "pme":
         force.setNonbondedMethod(openmm.NonbondedForce.PME)
         force.setPMEParameters(
-            ewald_coefficient(settings.rcoulomb, settings.ewald_rtol), *system_mesh(system)
+            ewald_coefficient(settings.rcoulomb, settings.ewald_rtol), *system_mesh(system).shape
         )
     force.setUseDispersionCorrection(False)
     c6, c12 = np.diag(table.c6)[topology.type_index], np.diag(table.c12)[topology.type_index]

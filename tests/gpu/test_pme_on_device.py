@@ -11,6 +11,7 @@ from pulsemd.engine.simulation import Simulation
 from pulsemd.halo import open_transport
 from pulsemd.kernels.pme.gpu import GpuLatticeSum
 from pulsemd.kernels.pme.lattice_sum import LatticeSum
+from pulsemd.kernels.pme.mesh import Mesh
 from pulsemd.kernels.search.gpu_layout import Slots
 from systems import bundled_system
 
@@ -20,6 +21,10 @@ FACTOR = 138.935458
 BOXES = {
     "orthorhombic": np.diag([2.0, 2.2, 2.6]),
     "triclinic": np.array([[2.2, 0.0, 0.0], [0.3, 2.1, 0.0], [-0.5, 0.4, 2.3]]),
+}
+FRAMES = {
+    "orthorhombic": np.eye(3, dtype=np.int64),
+    "triclinic": np.array([[1, 0, 0], [-1, 1, 0], [0, 2, -1]]),
 }
 CASES = [
     (4, (20, 24, 28)),
@@ -54,7 +59,8 @@ def charges_in_slots(device, n=203, capacity=320):
 def test_mesh_on_device_equals_cpu(device, name, order, shape, precision):
     fixed, box = precision == "reproducible", BOXES[name]
     filled, x, charge, slots = charges_in_slots(device)
-    cpu = LatticeSum(box, shape, order, BETA, 1.0)
+    mesh = Mesh(shape, order, box, FRAMES[name])
+    cpu = LatticeSum(mesh, BETA, 1.0)
     cpu.spread(x, charge)
     expected_sums = cpu.solve(True)
     expected = np.zeros((len(x), 3))
@@ -63,7 +69,7 @@ def test_mesh_on_device_equals_cpu(device, name, order, shape, precision):
     kind, unit = (np.int64, (2.0**-32, 2.0**-20)) if fixed else (np.float32, (1.0, 1.0))
     forces = device.zeros((slots.capacity, 4), kind)
     sums = device.zeros(10, np.int64 if fixed else np.float64)
-    gpu = GpuLatticeSum(device, box, shape, order, BETA, fixed)
+    gpu = GpuLatticeSum(device, mesh, BETA, fixed)
     stream = device.new_stream()
     gpu.settle_in(slots, forces, sums[:1], sums[1:], stream)
     device.fork(stream)

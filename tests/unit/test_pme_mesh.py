@@ -11,7 +11,7 @@ from pulsemd.base.errors import InputError
 from pulsemd.domain.lattice import lattice_transform, reduce_box, to_lattice
 from pulsemd.kernels.nonbonded.ewald import correction
 from pulsemd.kernels.pme.lattice_sum import LatticeSum
-from pulsemd.kernels.pme.mesh import mesh_size, signed_waves, spline_values, wave_factors
+from pulsemd.kernels.pme.mesh import Mesh, mesh_size, signed_waves, spline_values, wave_factors
 
 FACTOR = 138.935458
 BETA = 3.123413
@@ -52,14 +52,13 @@ def mesh_result(positions, charge, box, spacing, order):
     """The same three of PME in the reduced box, and the lattice sum."""
     reduced, frame = reduce_box(box)
     x = lattice_transform(to_lattice(positions, box), frame)
-    lattice = LatticeSum(
-        reduced, mesh_size(reduced, spacing, order), order, BETA, FACTOR, float(charge.sum())
-    )
+    mesh = Mesh(mesh_size(reduced, spacing, order), order, reduced, np.eye(3, dtype=np.int64))
+    lattice = LatticeSum(mesh, BETA, FACTOR, float(charge.sum()))
     lattice.spread(x, charge)
     sums = lattice.solve(True)
     forces = np.zeros(x.shape)
     lattice.add_forces(x, charge, forces)
-    return sums[0], sums[1:].reshape(3, 3), forces, lattice.mesh.shape
+    return sums[0], sums[1:].reshape(3, 3), forces, mesh.shape
 
 
 def expected_error(charge, box, shape, order):
@@ -181,8 +180,27 @@ def test_splines_have_their_published_values():
 @pytest.mark.parametrize("order", [4, 5, 6])
 def test_charge_on_the_mesh_is_kept_and_its_place_is_exact_at_faces(order):
     ends = np.array([[-(2**31)] * 3, [2**31 - 1] * 3, [-1] * 3, [0, -1, 2**31 - 1]], np.int32)
-    lattice = LatticeSum(CUBE, (12, 14, 17), order, BETA, FACTOR)
+    lattice = LatticeSum(Mesh((12, 14, 17), order, CUBE, np.eye(3, dtype=np.int64)), BETA, FACTOR)
     for x in ends:
         lattice.spread(x[None], np.array([0.75]))
-        assert lattice.mesh.sum() == pytest.approx(0.75 * 2.0**40, abs=order**3)
-        assert (lattice.mesh != 0).sum() <= order**3
+        assert lattice.charges.sum() == pytest.approx(0.75 * 2.0**40, abs=order**3)
+        assert (lattice.charges != 0).sum() <= order**3
+
+
+def test_mesh_along_other_vectors_of_the_lattice_gives_the_same_up_to_its_error():
+    """Positions of the run are those of its reduced box; the mesh may be along the files' vectors."""
+    positions, charge = system(DODECAHEDRON, 3)
+    energy, virial, exact = direct_sum(positions, charge, DODECAHEDRON)
+    reduced, _ = reduce_box(UNREDUCED)
+    assert not np.allclose(reduced, DODECAHEDRON)
+    matrix = np.rint(reduced @ np.linalg.inv(DODECAHEDRON)).astype(np.int64)
+    mesh = Mesh(mesh_size(DODECAHEDRON, 0.08, 6), 6, DODECAHEDRON, matrix)
+    lattice = LatticeSum(mesh, BETA, FACTOR, float(charge.sum()))
+    x = to_lattice(positions, reduced)
+    lattice.spread(x, charge)
+    sums = lattice.solve(True)
+    forces = np.zeros(x.shape)
+    lattice.add_forces(x, charge, forces)
+    assert sums[0] == pytest.approx(energy, rel=1e-5)
+    np.testing.assert_allclose(sums[1:].reshape(3, 3), virial, atol=1e-5 * abs(virial).max())
+    assert np.linalg.norm(forces - exact) < 1e-4 * np.linalg.norm(exact)

@@ -170,8 +170,7 @@ class GpuRank:
         system, beta = self.system, self._pairs.constants.beta
         if not beta:
             return None
-        mesh, order = system_mesh(system), system.settings.pme_order
-        return GpuLatticeSum(self.device, system.box, mesh, order, beta, self.reproducible)
+        return GpuLatticeSum(self.device, system_mesh(system), beta, self.reproducible)
 
     def _work_beside_pairs(self) -> list[tuple[str, Any, Callable[[bool], None]]]:
         """Name, stream and launch of each kind of forces that runs while the pairs do."""

@@ -13,26 +13,36 @@ from pulsemd.engine.system import System
 from pulsemd.halo import Transport
 from pulsemd.kernels.nonbonded.settings import PairConstants
 from pulsemd.kernels.pme.lattice_sum import LatticeSum, background_energy
-from pulsemd.kernels.pme.mesh import mesh_size
+from pulsemd.kernels.pme.mesh import Mesh, mesh_size
+
+MOST_SKEWED = 1.2
+"""How much more skewed than the run's box that of the files may be for the mesh to be along its vectors, as in gmx."""
 
 
-def system_mesh(system: System) -> tuple[int, ...]:
-    """Points of the PME mesh along the vectors of the run's box.
+def system_mesh(system: System) -> Mesh:
+    """The PME mesh of a system: along the vectors of the files' box, unless those of the run are much shorter.
 
     Raises
     ------
     InputError
-        If sizes are given for the vectors of a box that the run replaces by shorter ones.
+        If sizes are given for vectors that the mesh is not along.
     """
     s = system.settings
-    given = np.array([s.fourier_nx, s.fourier_ny, s.fourier_nz])
-    exchange = np.abs(system.frame)
-    if given.any() and not (exchange.sum(axis=1) == 1).all():
-        raise InputError(
-            f"fourier-nx, -ny, -nz = {given.tolist()}: the run replaces the vectors of this box by shorter ones, for "
-            "which these sizes are not meant; leave them out and set fourierspacing"
-        )
-    return mesh_size(system.box, s.fourierspacing, s.pme_order, [int(n) for n in exchange @ given])
+    given = (s.fourier_nx, s.fourier_ny, s.fourier_nz)
+    box, frame = system.user_box, system.frame
+    if _skewness(box) > MOST_SKEWED * _skewness(system.box):
+        if any(given):
+            raise InputError(
+                f"fourier-nx, -ny, -nz = {given}: the vectors of this box are much longer than they need be, "
+                "and the mesh is along shorter ones; leave the sizes out and set fourierspacing"
+            )
+        box, frame = system.box, np.eye(3, dtype=np.int64)
+    return Mesh(mesh_size(box, s.fourierspacing, s.pme_order, given), s.pme_order, box, frame)
+
+
+def _skewness(box: NDArray[np.float64]) -> float:
+    """Product of the lengths of the vectors over the volume, 1 for a rectangular box."""
+    return float(np.prod(np.linalg.norm(box, axis=1)) / abs(np.linalg.det(box)))
 
 
 def add_background(sums: NDArray[Any], system: System, constants: PairConstants) -> None:
@@ -60,14 +70,12 @@ class LatticeForces:
     def __init__(self, transport: Transport, system: System, constants: PairConstants) -> None:
         self._first = transport.rank == 0
         self.sum = LatticeSum(
-            system.box,
             system_mesh(system),
-            system.settings.pme_order,
             constants.beta,
             constants.coulomb_factor,
             float(system.topology.charge.sum()),
         )
-        self._mesh = transport.reduce(self.sum.mesh.size, np.int64)
+        self._everywhere = transport.reduce(self.sum.charges.size, np.int64)
 
     def add(
         self,
@@ -89,7 +97,8 @@ class LatticeForces:
         """
         lattice = self.sum
         lattice.spread(x, charge)
-        lattice.mesh[...] = self._mesh.sum(lattice.mesh.ravel()).reshape(lattice.mesh.shape)
+        charges = lattice.charges
+        charges[...] = self._everywhere.sum(charges.ravel()).reshape(charges.shape)
         found = lattice.solve(sums is not None)
         lattice.add_forces(x, charge, forces)
         if found is not None and sums is not None and self._first:

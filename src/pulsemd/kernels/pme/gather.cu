@@ -2,14 +2,14 @@
 
 #include "mesh.cuh"
 
-// x : (n, 4) int32, charge in the fourth word; gid : (n,) int32, -1 in empty slots
+// x : (n, 4) int32, charge in the fourth word; gid : (n,) int32, -1 in empty slots; frame : (9,) int32
 // mesh : (a, b, 2 row), potential; inverse : (9,) double, of the box; f : (n, 4), added to
 extern "C" __global__ void __launch_bounds__(THREADS)
-    gather_forces(const int4* __restrict__ x, const int* __restrict__ gid, int n, const Real* __restrict__ mesh, int n_a,
+    gather_forces(const int4* __restrict__ x, const int* __restrict__ gid, int n, const int* __restrict__ frame, const Real* __restrict__ mesh, int n_a,
                   int n_b, int n_c, int row, const double* __restrict__ inverse, Force* f) {
     const int t = blockIdx.x * THREADS + threadIdx.x, slot = t / LANES, plane = t % LANES;
     const bool here = slot < n && gid[slot] >= 0;
-    const int4 at = here ? x[slot] : make_int4(0, 0, 0, 0);
+    const int4 at = here ? on_mesh(x[slot], frame) : make_int4(0, 0, 0, 0);
     const Real charge = __int_as_float(at.w);
     Real along[3] = {0, 0, 0};
     if (charge != 0 && plane < ORDER) {

@@ -10,7 +10,7 @@ import numpy as np
 from pulsemd.device.cuda import CudaDevice
 from pulsemd.device.fft import RealTransform
 from pulsemd.kernels.pme.cuda_programs import THREADS, convert_program, lanes_of, pme_program, solve_program
-from pulsemd.kernels.pme.mesh import wave_factors
+from pulsemd.kernels.pme.mesh import Mesh, wave_factors
 from pulsemd.kernels.search.gpu_layout import Slots
 
 
@@ -20,10 +20,7 @@ class GpuLatticeSum:
     Parameters
     ----------
     device : CudaDevice
-    box : (3, 3) float64, nm
-    shape : three int
-        Points of the mesh along a, b and c.
-    order : int, 4 to 6
+    mesh : Mesh
     beta : float, 1/nm
     fixed : bool
         Charges on the mesh in int64 and everything else in float64 (reproducible mode), else float32.
@@ -37,13 +34,13 @@ class GpuLatticeSum:
     def __init__(
         self,
         device: CudaDevice,
-        box: np.ndarray,
-        shape: tuple[int, ...],
-        order: int,
+        mesh: Mesh,
         beta: float,
         fixed: bool,
     ) -> None:
+        shape, order, box = mesh.shape, mesh.order, mesh.box
         self.device, self.shape, self.order, self._fixed = device, shape, order, fixed
+        self._frame = device.to_device(mesh.frame, np.int32)
         real = np.float64 if fixed else np.float32
         self._transform = RealTransform(device, shape, real)
         self._charges = device.zeros(shape, np.int64) if fixed else self._transform.array
@@ -68,7 +65,7 @@ class GpuLatticeSum:
         self._stream = stream
         mesh = self._transform.array
         extent = [np.int32(n) for n in (*self.shape, self._transform.row)]
-        atoms = slots.x, slots.gid, np.int32(slots.capacity)
+        atoms = slots.x, slots.gid, np.int32(slots.capacity), self._frame
         blocks = -(-slots.capacity * lanes_of(self.order) // THREADS)
         self._spread = self._kernel("spread.cu", "spread_charges").bind(
             blocks, THREADS, *atoms, self._charges, *extent, stream=stream

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from pulsemd.kernels.nonbonded.spec import FORCE_SCALE
-from pulsemd.kernels.pme.mesh import signed_waves, wave_factors
-from pulsemd.kernels.pme.splines import CHARGE_SCALE, mesh_forces, spread_charges
+from pulsemd.kernels.pme.mesh import Mesh, signed_waves, wave_factors
+from pulsemd.kernels.pme.splines import CHARGE_SCALE, mesh_forces, on_mesh, spread_charges
 
 
 class LatticeSum:
@@ -17,10 +17,7 @@ class LatticeSum:
 
     Parameters
     ----------
-    box : (3, 3) float64, nm
-    shape : three int
-        Points of the mesh along a, b and c.
-    order : int, 4 to 6
+    mesh : Mesh
     beta : float, 1/nm
     coulomb_factor : float, kJ mol^-1 nm e^-2
     net_charge : float, e
@@ -28,12 +25,13 @@ class LatticeSum:
 
     Attributes
     ----------
-    mesh : (n_a, n_b, n_c) int64, units of e / `CHARGE_SCALE`
-        Charges; every rank needs the sum over all ranks before `solve`.
+    charges : (n_a, n_b, n_c) int64, units of e / `CHARGE_SCALE`
+        Every rank needs the sum over all ranks before `solve`.
 
     Notes
     -----
-    Call `spread`, sum ``mesh`` over the ranks, `solve`, `add_forces`. Ranks that solve the same mesh get the same bits.
+    Call `spread`, sum ``charges`` over the ranks, `solve`, `add_forces`. Ranks that solve the
+    same mesh get the same bits.
 
     References
     ----------
@@ -42,15 +40,14 @@ class LatticeSum:
 
     def __init__(
         self,
-        box: np.ndarray,
-        shape: tuple[int, ...],
-        order: int,
+        mesh: Mesh,
         beta: float,
         coulomb_factor: float,
         net_charge: float = 0.0,
     ) -> None:
-        self.order, self.mesh = order, np.zeros(shape, np.int64)
-        self._inverse = np.linalg.inv(box)
+        shape, order, box = mesh.shape, mesh.order, mesh.box
+        self.mesh, self.charges = mesh, np.zeros(shape, np.int64)
+        self._frame, self._inverse = mesh.frame.astype(np.int32), np.linalg.inv(box)
         volume = abs(float(np.linalg.det(box)))
         self._waves, self._weight = _half_of_waves(shape, self._inverse)
         square = (self._waves**2).sum(axis=0)
@@ -66,8 +63,8 @@ class LatticeSum:
 
     def spread(self, x: np.ndarray, charge: np.ndarray) -> None:
         """Put charges [e] (n,) at lattice positions (n, 3) on the mesh, in place of what was there."""
-        self.mesh[...] = 0
-        spread_charges(x, charge, self.order, self.mesh)
+        self.charges[...] = 0
+        spread_charges(on_mesh(x, self._frame), charge, self.mesh.order, self.charges)
 
     def solve(self, wanted: bool) -> np.ndarray | None:
         """Find the potential of the charges on the mesh.
@@ -77,10 +74,10 @@ class LatticeSum:
         (10,) float64, kJ/mol, if wanted
             Energy and the nine elements of the virial sum of r (x) f, of all charges, with the background.
         """
-        structure = np.fft.rfftn(self.mesh / CHARGE_SCALE)
+        structure = np.fft.rfftn(self.charges / CHARGE_SCALE)
         sums = self._energy_and_virial(structure) if wanted else None
         structure *= self._green
-        self._potential = np.fft.irfftn(structure, self.mesh.shape, axes=(0, 1, 2), norm="forward")
+        self._potential = np.fft.irfftn(structure, self.charges.shape, axes=(0, 1, 2), norm="forward")
         return sums
 
     def _energy_and_virial(self, structure: np.ndarray) -> np.ndarray:
@@ -101,7 +98,7 @@ class LatticeSum:
             OUTPUT, added to.
         """
         found = np.empty((len(x), 3))
-        mesh_forces(x, charge, self.order, self._potential, self._inverse, found)
+        mesh_forces(on_mesh(x, self._frame), charge, self.mesh.order, self._potential, self._inverse, found)
         if forces.dtype == np.int64:
             forces += np.rint(found * FORCE_SCALE).astype(np.int64)
         else:

@@ -16,10 +16,12 @@ typedef float Real;
 typedef float Charge;
 #endif
 
-struct Shape {
-    int a, b, c;  // points along the box vectors
-    int row;      // complex numbers of a row
-};
+// Lattice position on the mesh; `frame` as in mesh.py. Modulo 2^32, so exact.
+__device__ __forceinline__ int4 on_mesh(int4 x, const int* __restrict__ frame) {
+    const uint32 a = x.x, b = x.y, c = x.z;
+    return make_int4(int(a * frame[0] + b * frame[3] + c * frame[6]), int(a * frame[1] + b * frame[4] + c * frame[7]),
+                     int(a * frame[2] + b * frame[5] + c * frame[8]), x.w);
+}
 
 // First point that an atom touches along an axis, and the fraction of a spacing from there: exact, by the upper and
 // the lower word of the lattice position times the number of points.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,6 +16,27 @@ _SMALL = (6, 8, 10, 12, 14, 16, 20, 24, 25, 28, 32, 36, 40, 42, 44, 48, 52, 56, 
 _MIDDLE = (96, 100, 104, 108, 112, 120, 128, 144, 160, 168)
 _BASES = (48, 50, 52, 54, 56, 60, 64, 70, 72, 75, 80, 81, 84)  # times 4, 8, 16 ... above the middle
 _LARGEST = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class Mesh:
+    """Where the points of a mesh are.
+
+    Parameters
+    ----------
+    shape : three int
+        Points along a, b and c of the mesh's box.
+    order : int, of the B-splines, 4 to 6
+    box : (3, 3) float64, nm
+        A cell of the lattice of the run's box; the mesh is along its vectors.
+    frame : (3, 3) int64, unimodular
+        The run's box is ``frame @ box``, so a lattice position x of the run is x @ frame on the mesh, modulo 2^32.
+    """
+
+    shape: tuple[int, ...]
+    order: int
+    box: np.ndarray
+    frame: np.ndarray
 
 
 def mesh_size(
@@ -84,6 +106,6 @@ def wave_factors(n_points: int, order: int) -> np.ndarray:
 
 
 def signed_waves(n_points: int) -> np.ndarray:
-    """Wave numbers of the elements of a transform, from -n/2 to n/2, (n,) int64."""
+    """Wave numbers of the elements of a transform, -n/2 to below n/2 as gmx counts them, (n,) int64."""
     waves = np.arange(n_points)
-    return np.where(waves > n_points // 2, waves - n_points, waves)
+    return np.where(2 * waves >= n_points, waves - n_points, waves)

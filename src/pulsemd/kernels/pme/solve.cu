@@ -17,7 +17,7 @@ struct alignas(8) Complex { Real x, y; };
 #endif
 
 // Wave number of an element of a transform of n points.
-__device__ __forceinline__ Real wave(int k, int n) { return Real(2 * k > n ? k - n : k); }
+__device__ __forceinline__ Real wave(int k, int n) { return Real(2 * k >= n ? k - n : k); }
 
 // mesh : (a, b, row) complex, updated; factor_a, factor_b, factor_c : what splines do to each wave (mesh.py)
 // energy, virial : one and nine sums, added to with ENERGIES

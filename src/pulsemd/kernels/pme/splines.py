@@ -40,6 +40,16 @@ def _locate(x, n_points):
 
 
 @njit(cache=True, nogil=True)
+def on_mesh(x, frame):
+    """Lattice positions (n, 3) int32 of the run in the mesh's box, exactly; ``frame`` as in `Mesh`, int32."""
+    turned = np.empty_like(x)
+    for i in range(len(x)):
+        for d in range(3):
+            turned[i, d] = np.int32(x[i, 0] * frame[0, d] + x[i, 1] * frame[1, d] + x[i, 2] * frame[2, d])
+    return turned
+
+
+@njit(cache=True, nogil=True)
 def spread_charges(x, charge, order, mesh):
     """Add charges to the mesh.
 

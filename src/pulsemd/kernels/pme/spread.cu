@@ -11,14 +11,14 @@ __device__ __forceinline__ void add_four(float* at, float x, float y, float z, f
 #endif
 }
 
-// x : (n, 4) int32, charge in the fourth word; gid : (n,) int32, -1 in empty slots
+// x : (n, 4) int32, charge in the fourth word; gid : (n,) int32, -1 in empty slots; frame : (9,) int32
 // mesh : FIXED (a, b, c) int64; else (a, b, 2 row) float32; added to
 extern "C" __global__ void __launch_bounds__(THREADS)
-    spread_charges(const int4* __restrict__ x, const int* __restrict__ gid, int n, Charge* mesh, int n_a, int n_b,
+    spread_charges(const int4* __restrict__ x, const int* __restrict__ gid, int n, const int* __restrict__ frame, Charge* mesh, int n_a, int n_b,
                    int n_c, int row) {
     const int t = blockIdx.x * THREADS + threadIdx.x, slot = t / LANES, plane = t % LANES;
     if (slot >= n || plane >= ORDER || gid[slot] < 0) return;
-    const int4 at = x[slot];
+    const int4 at = on_mesh(x[slot], frame);
     const Real charge = __int_as_float(at.w);
     if (charge == 0) return;
     Real fraction_a, fraction_b, fraction_c;

@@ -1,0 +1,75 @@
+"""PME in the engine: energies, pressure and forces against recorded values of gmx_d; one result on any ranks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pme_cases import CASES, case_files, recorded
+from pulsemd.base.errors import InputError
+from pulsemd.engine.lattice import system_mesh
+from pulsemd.engine.options import RunOptions
+from pulsemd.engine.system import System, prepare_system
+from pulsemd.halo import launch
+from pulsemd.io.gromacs.system import read_system
+
+ENERGY = 1e-5
+"""Relative tolerance of every term; sums that nearly cancel: 2e-3 kJ/mol."""
+FORCE = 1e-5
+"""Relative L2 tolerance of forces."""
+PRESSURE = 0.5
+"""Tolerance of the pressure, bar: the difference of two sums of 1e4 bar. Of water that satisfies its constraints only:
+elsewhere the pressure of a single point is mostly that of the constraint forces of the first step."""
+
+
+def read(name, folder) -> System:
+    files = case_files(name, folder)
+    topology, table, frame, settings = read_system(files.configuration, files.topology, files.parameters)
+    return prepare_system(topology, table, settings, frame.positions, frame.velocities, frame.box)
+
+
+def evaluate(system, ranks=1, precision="fast", plan="auto"):
+    """Energies, forces by global id, virial."""
+    options = RunOptions(ranks, None, "loopback", plan, precision)
+    return launch(ranks, "test_engine_reference:evaluate", (system, options), "loopback")
+
+
+@pytest.mark.parametrize("precision", ["fast", "reproducible"])
+@pytest.mark.parametrize("name", CASES)
+def test_energies_and_forces_with_pme_agree_with_gmx(tmp_path, name, precision):
+    gmx, atoms, expected = recorded(name)
+    energies, forces, _ = evaluate(read(name, tmp_path), precision=precision)
+    terms = gmx.keys() - {"pressure", "kinetic"}
+    assert {"coulomb", "coulomb_recip", "potential"} <= terms
+    for term in terms:
+        assert energies[term] == pytest.approx(gmx[term], rel=ENERGY, abs=2e-3), term
+    if name == "settled":
+        assert energies["pressure"] == pytest.approx(gmx["pressure"], abs=PRESSURE)
+    off = np.linalg.norm(forces[atoms] - expected) / np.linalg.norm(expected)
+    print(f"{name}, {precision}: forces off by {off:.1e}")
+    assert off <= FORCE
+
+
+@pytest.mark.parametrize("name", ["dodecahedron", "peptide"])
+def test_energies_with_pme_do_not_move_with_the_number_of_ranks(tmp_path, name):
+    system = read(name, tmp_path)
+    exact, exact_forces, exact_virial = evaluate(system, precision="reproducible")
+    alone, _, _ = evaluate(system)
+    for ranks, plan in ((2, "direct"), (3, "staged"), (7, "direct")):
+        energies, forces, virial = evaluate(system, ranks, "reproducible", plan)
+        assert energies == exact
+        assert np.array_equal(forces, exact_forces)
+        assert np.array_equal(virial, exact_virial)
+        energies, forces, _ = evaluate(system, ranks, "fast", plan)
+        assert energies["coulomb_recip"] == alone["coulomb_recip"]
+        assert energies["potential"] == pytest.approx(alone["potential"], rel=1e-7)
+        assert np.linalg.norm(forces - exact_forces) <= FORCE * np.linalg.norm(exact_forces)
+
+
+def test_given_mesh_sizes_are_refused_for_a_box_that_is_replaced(tmp_path):
+    files = case_files("peptide", tmp_path)
+    topology, table, frame, settings = read_system(files.configuration, files.topology, files.parameters)
+    box = np.array([[1.0, 0.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 1.0]]) @ frame.box
+    system = prepare_system(topology, table, settings, frame.positions, frame.velocities, box)
+    with pytest.raises(InputError, match="set fourierspacing"):
+        system_mesh(system)
