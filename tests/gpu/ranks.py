@@ -116,7 +116,10 @@ class RankForces:
         self.exclusions.settle_in_ghosts(slots, f, sums, self.stream)
         if self.bonded.n_terms:
             self.bonded.settle_in_part(slots, f, sums, self.stream)
-        self.terms = self.bonded.choose()
+        self.bonded.choose()
+        self.exclusions.count_pairs()
+        chosen = device.to_host(self.bonded.chosen) if self.bonded.n_terms else np.zeros((1, 0), np.int32)
+        self.terms = chosen.sum(0, dtype=np.int64)
 
     def local(self, energies=True, prune=False):
         self.exclusions.start_forces(energies, False)
@@ -158,7 +161,7 @@ def forces_of_ranks(device, system, shape, r_list, precision, kind="staged", pru
         total = total + device.to_host(part.sums)
         pairs += sum(counts.pairs for counts in part.pairs.pairs.all_counts)
         excluded += sum(counts.excluded for counts in part.pairs.pairs.all_counts)
-        exclusion_terms += part.exclusions.count_pairs()
+        exclusion_terms += int(device.to_host(part.exclusions.pairs_found)[0])
         terms = terms + part.terms
     units = (FORCE_SCALE, ENERGY_SCALE) if fixed else (1.0, 1.0)
     return Parts(raw / units[0], total / units[1], raw, pairs, excluded, exclusion_terms, terms)

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from pulsemd.device.cuda import CudaDevice
+from pulsemd.engine import gpu_search
 from pulsemd.engine.gpu_control import ProcessControl
+from pulsemd.engine.gpu_search import PartSearch
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.simulation import Simulation
 from pulsemd.halo import open_transport
-from pulsemd.halo.device.local import local_transports
+from pulsemd.halo.device.local import local_transports, on_every_seat
 from systems import MIXED_TOP, SITES_TOP, bundled_system, mixed_system
 
 pytestmark = pytest.mark.gpu
@@ -39,9 +41,37 @@ def test_the_trajectory_of_water_on_ranks_has_the_hash_of_one(device, n_ranks, p
     ranks = on_ranks(system, n_ranks, "reproducible", plan=plan)
     ranks.run(STEPS)
     assert ranks.trajectory_hash() == alone.trajectory_hash()
+    assert (ranks.rank.searches_on_device > 0) == (plan == "direct" and n_ranks > 1)
     expected, found = alone.evaluate(), ranks.evaluate()
     for name, value in expected.items():
         assert found[name] == pytest.approx(value, rel=1e-9, abs=1e-9), name
+
+
+@pytest.mark.parametrize("change", ["nearly_full", "too_small"])
+def test_searches_that_do_not_fit_on_the_device_go_through_the_host(device, monkeypatch, change):
+    system = bundled_system(nsttcouple=2, nstcomm=2, nstlist=2)
+    alone = on_one(system, "reproducible")
+    alone.run(9)
+    if change == "nearly_full":
+        monkeypatch.setattr(gpu_search, "_FULL", 0.0)
+    else:
+        monkeypatch.setattr(PartSearch, "_state", lambda *_: (1, 0))
+    ranks = on_ranks(system, 2, "reproducible")
+    ranks.run(9)
+    assert ranks.trajectory_hash() == alone.trajectory_hash()
+    assert ranks.rank.searches_on_device == {"nearly_full": 2, "too_small": 0}[change]
+
+
+def test_positions_of_the_last_search_and_rows_of_now_are_in_one_order(device):
+    system = bundled_system(nstlist=2)
+    (transport,) = local_transports("nvshmem-fused", 2)
+    ranks = Simulation(ProcessControl(transport), system, RunOptions(device="cuda", ranks=2))
+    ranks.run(4)
+    before = ranks.gather()
+    ranks.run(1)
+    searched, now = ranks.gather_searched(), ranks.gather()
+    assert np.array_equal(searched.x, before.x)
+    assert not np.array_equal(now.x, before.x)
 
 
 def test_what_memory_held_before_does_not_count(device, monkeypatch):
@@ -85,6 +115,25 @@ def test_the_trajectory_of_a_mixture_on_two_ranks_has_the_hash_of_one(device, tm
     ranks = on_ranks(system, 2, "reproducible", rung)
     ranks.run(STEPS)
     assert ranks.trajectory_hash() == alone.trajectory_hash()
+
+
+@pytest.mark.parametrize("each", [1, 2])
+def test_two_processes_on_a_device_have_the_hash_of_one_rank(device, each):
+    system = bundled_system(nsttcouple=5, nstcomm=10)
+    alone = on_one(system, "reproducible")
+    alone.run(STEPS)
+    options = RunOptions(
+        device="cuda", ranks=2 * each, precision="reproducible", ranks_per_gpu=each, graph=False
+    )
+
+    def run(transport):
+        ranks = Simulation(ProcessControl(transport), system, options)
+        ranks.run(STEPS)
+        return ranks.trajectory_hash(), ranks.rank.searches_on_device
+
+    found = on_every_seat(local_transports("nvshmem-fused", 2 * each, (0, 0)), run)
+    assert found[0][0] == alone.trajectory_hash()
+    assert all(on_device > 0 for _, on_device in found)
 
 
 def test_energies_in_fast_mode_on_ranks_equal_those_of_one(device):

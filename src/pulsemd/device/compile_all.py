@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from pulsemd.device.program import ARCHITECTURES, CudaProgram, compile_program
 
-_ROOTS = ("pulsemd.device", "pulsemd.kernels", "pulsemd.halo")
+_ROOTS = ("pulsemd.device", "pulsemd.kernels", "pulsemd.domain", "pulsemd.halo")
 _CATALOG = "cuda_programs"
 
 

@@ -81,10 +81,31 @@ def build_direct(
     transport: Transport, grid: Grid, groups: UpdateGroups, halo: tuple[int, int, int], table: GroupTable
 ) -> tuple[GroupTable, list[Pulse]]:
     """One pulse per vector to a lower neighbour, near or far; only owned groups are sent."""
-    counts = pulse_counts(grid, halo)
-    steps = [s for s in itertools.product(*(range(n + 1) for n in counts)) if any(s)]
+    steps = direct_steps(grid, halo)
     sends = [_select(grid, transport.rank, halo, step, -1, table, 0, len(table)) for step in steps]
     return _exchange(transport, groups, table, sends, 0)
+
+
+def direct_steps(grid: Grid, halo: tuple[int, int, int]) -> list[tuple[int, ...]]:
+    """Cells from a rank down to each rank that it sends to, for the pulses of a direct plan in their order."""
+    return [s for s in itertools.product(*(range(n + 1) for n in pulse_counts(grid, halo))) if any(s)]
+
+
+def sent_region(
+    grid: Grid, rank: int, halo: tuple[int, int, int], step: tuple[int, ...]
+) -> tuple[list[int], list[int]]:
+    """Where the leaders are that a rank sends ``step`` cells down: above a lower bound by less than a span."""
+    cell = grid.cell_of_rank(rank)
+    lower = [grid.bounds[d][(cell[d] - step[d] + 1) % grid.shape[d]] for d in range(3)]
+    return lower, [halo[d] if step[d] else LATTICE for d in range(3)]
+
+
+def ranks_along(grid: Grid, rank: int, step: tuple[int, ...]) -> tuple[int, int]:
+    """The ranks ``step`` cells below and above a rank."""
+    cell = grid.cell_of_rank(rank)
+    below = (cell[0] - step[0], cell[1] - step[1], cell[2] - step[2])
+    above = (cell[0] + step[0], cell[1] + step[1], cell[2] + step[2])
+    return grid.rank_of_cell(below), grid.rank_of_cell(above)
 
 
 def _select(
@@ -98,13 +119,9 @@ def _select(
     last: int,
 ) -> Send:
     """The pulse to the rank ``step`` cells below, of the groups less than the halo above its upper bounds."""
-    cell = grid.cell_of_rank(rank)
-    upper = [grid.bounds[d][(cell[d] - step[d] + 1) % grid.shape[d]] for d in range(3)]
-    span = [halo[d] if step[d] else LATTICE for d in range(3)]
-    selected = _select_groups(table.leader, first, last, np.array(upper, np.int64), np.array(span, np.int64))
-    below = (cell[0] - step[0], cell[1] - step[1], cell[2] - step[2])
-    above = (cell[0] + step[0], cell[1] + step[1], cell[2] + step[2])
-    return Send(dim, grid.rank_of_cell(below), grid.rank_of_cell(above), selected)
+    lower, span = sent_region(grid, rank, halo, step)
+    selected = _select_groups(table.leader, first, last, np.array(lower, np.int64), np.array(span, np.int64))
+    return Send(dim, *ranks_along(grid, rank, step), selected)
 
 
 @njit(cache=True, nogil=True)

@@ -110,6 +110,7 @@ class Simulation:
         grid: tuple[int, int, int] | None = None,
         plan: PlanKind = "auto",
         device: Device = "auto",
+        ranks_per_gpu: int = 1,
         timeout: float | None = None,
         include: Sequence[Path] = (),
         reference: Path | None = None,
@@ -123,7 +124,7 @@ class Simulation:
         conf, top : paths of the .gro and the .top file
         mdp : path of a .mdp or .toml file, optional
             Without it every option has its default.
-        ranks, precision, transport, grid, plan, device, timeout
+        ranks, precision, transport, grid, plan, device, ranks_per_gpu, timeout
             As the flags of ``pulsemd run``.
         include : sequence of paths
             Folders searched for included files.
@@ -161,7 +162,16 @@ class Simulation:
             )
             system = replace(system, pair_potential=potential)
         return cls._start(
-            system, ranks, precision, transport, grid, plan, device, timeout, "nstlist" not in settings
+            system,
+            ranks,
+            precision,
+            transport,
+            grid,
+            plan,
+            device,
+            ranks_per_gpu,
+            timeout,
+            "nstlist" not in settings,
         )
 
     @classmethod
@@ -180,6 +190,7 @@ class Simulation:
         grid: tuple[int, int, int] | None = None,
         plan: PlanKind = "auto",
         device: Device = "auto",
+        ranks_per_gpu: int = 1,
         timeout: float | None = None,
         **settings: Any,
     ) -> Simulation:
@@ -197,7 +208,7 @@ class Simulation:
         velocities : (n, 3) array or Quantity, nm/ps, optional
         box : (3, 3) array or Quantity, nm, optional
             Default: that of the State, else of the System.
-        ranks, precision, transport, grid, plan, device, timeout
+        ranks, precision, transport, grid, plan, device, ranks_per_gpu, timeout
             As the flags of ``pulsemd run``.
         **settings
             .mdp options by name, with ``_`` for ``-``; they win over what the System and the integrator say.
@@ -214,7 +225,16 @@ class Simulation:
         )
         prepared = system_from_openmm(found, {**settings, "nsteps": -1})
         return cls._start(
-            prepared, ranks, precision, transport, grid, plan, device, timeout, "nstlist" not in settings
+            prepared,
+            ranks,
+            precision,
+            transport,
+            grid,
+            plan,
+            device,
+            ranks_per_gpu,
+            timeout,
+            "nstlist" not in settings,
         )
 
     @classmethod
@@ -227,6 +247,7 @@ class Simulation:
         grid: tuple[int, int, int] | None,
         plan: PlanKind,
         device: Device,
+        ranks_per_gpu: int,
         timeout: float | None,
         raise_nstlist: bool,
     ) -> Simulation:
@@ -242,6 +263,7 @@ class Simulation:
             timeout,
             device=device,
             raise_nstlist=raise_nstlist,
+            ranks_per_gpu=ranks_per_gpu,
         )
         options = choose_device(options)
         return cls(system, fit_device(options, system.topology, system.settings))

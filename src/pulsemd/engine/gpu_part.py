@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from pulsemd.device.cuda import CudaDevice
 from pulsemd.domain.atoms import LocalAtoms
+from pulsemd.domain.gpu import Inbox, Storage
 from pulsemd.domain.plan import LocalDomain
 from pulsemd.engine.energies import N_PAIR_SUMS, N_SUMS, SLOTS, VIRIAL
 from pulsemd.engine.gpu_region import device_leaders
@@ -18,8 +19,8 @@ from pulsemd.kernels.nonbonded.exclusions_gpu import GpuExclusions
 from pulsemd.kernels.nonbonded.gpu import GpuPairForces
 from pulsemd.kernels.nonbonded.spec import Precision
 from pulsemd.kernels.search.gpu_grid import Region
-from pulsemd.kernels.search.gpu_layout import Slots
-from pulsemd.kernels.search.gpu_lists import ListCounts
+from pulsemd.kernels.search.gpu_layout import SUPERCLUSTER, Slots
+from pulsemd.kernels.search.gpu_lists import OWNED_SUPERCLUSTERS, ListCounts
 from pulsemd.kernels.update.gpu import GpuUpdate, UpdateConstants
 
 
@@ -38,10 +39,8 @@ class DevicePart:
 
     Attributes
     ----------
-    domain : LocalDomain
-        Of the last search.
-    places : (n_local,) int32
-        Slot of each local row.
+    version : int
+        Changes with whatever a recorded graph refers to.
     sums : (N_SUMS + 9,) float64 or int64, device
         Energies and virials of this rank on energy steps, then the virial of constraints.
     """
@@ -117,16 +116,26 @@ class DevicePart:
         forces : (slots, 4) float32 or int64, device
             Where forces go from now on.
         """
-        self.domain, device = domain, self.device
+        device, box = self.device, self.system.box
         gid = device.to_device(domain.gid)
         leader = device_leaders(device, domain)
-        box = self.system.box
         self.pairs.begin_search(rows[: domain.n_local], gid, box, r_list, r_inner, domain.n_owned, leader)
         v = np.zeros((max(domain.n_owned, 1), 4), np.float32)
         v[: domain.n_owned, :3] = domain.atoms.v
+        self._settle_in(forces, device.to_device(v))
+
+    def begin_search_of(
+        self, inbox: Inbox, n_owned: int, r_list: float, r_inner: float | None, forces: Any
+    ) -> None:
+        """The same of the rows of an inbox, of which ``n_owned`` have room for owned atoms."""
+        rows = (inbox.x, inbox.gid)
+        self.pairs.begin_search(*rows, self.system.box, r_list, r_inner, n_owned, inbox.leader, 0)
+        self._settle_in(forces, inbox.v)
+
+    def _settle_in(self, forces: Any, velocities: Any) -> None:
         if self.slots is not self._slots or forces is not self.forces:
             self._move_in(forces)
-        self.update.settle_in(self.slots, forces, device.to_device(v))
+        self.update.settle_in(self.slots, forces, velocities)
 
     def _move_in(self, forces: Any) -> None:
         """Let everything refer to new arrays."""
@@ -136,15 +145,52 @@ class DevicePart:
         self.exclusions.settle_in_ghosts(slots, forces, self.pair_sums, stream)
         if self.bonded.n_terms:
             self.bonded.settle_in_part(slots, forces, self.sums, stream)
+        self._kept = (
+            self.device.empty(slots.x.shape, np.int32),
+            self.device.empty(slots.gid.shape, np.int32),
+        )
         self.version += 1
 
-    def finish_search(self) -> tuple[list[ListCounts], NDArray[np.int64]]:
-        """Wait for the search; returns the counts of the lists and the number of bonded terms of each kind."""
+    def count_terms(self) -> None:
+        """Take and count this rank's terms."""
+        self.bonded.choose()
+        self.exclusions.count_pairs()
+
+    @property
+    def counters(self) -> tuple[Any, ...]:
+        """What the host reads of a search: counters of the lists, then of terms."""
+        chosen = (self.bonded.chosen,) if self.bonded.n_terms else ()
+        return (self.pairs.pairs.counters, *chosen, self.exclusions.pairs_found)
+
+    @staticmethod
+    def terms_in(counts: list[NDArray[Any]]) -> NDArray[np.int64]:
+        """Number of terms of each kind and of excluded pairs, from all `counters` but the first."""
+        *chosen, pairs = counts
+        kinds = [n.sum(0, dtype=np.int64) for n in chosen]
+        return np.concatenate([*kinds, pairs.astype(np.int64)])
+
+    def finish_search(self, counters: NDArray[np.int64]) -> list[ListCounts]:
+        """Make the lists anew where they lacked room; the counts of each."""
         before = self.pairs.version
-        self.pairs.finish_search()
+        self.pairs.finish_search(counters)
         self.version += self.pairs.version - before
-        self.places = self.device.to_host(self.slots.slot_of_gid)[self.domain.gid]
-        return self.pairs.pairs.all_counts, self.bonded.choose()
+        return self.pairs.pairs.all_counts
+
+    def places_of(self, domain: LocalDomain) -> NDArray[np.int32]:
+        """Slot of each local row, (n_local,); waits for the device."""
+        places: NDArray[np.int32] = self.device.to_host(self.slots.slot_of_gid)[domain.gid]
+        return places
+
+    @property
+    def storage(self) -> Storage:
+        """Where the atoms are, for the next search on the device."""
+        slots, owned = self.slots, self.pairs.pairs.counters[OWNED_SUPERCLUSTERS:]
+        return Storage(slots.x, self.update.velocities, slots.gid, slots.slot_of_gid, owned, slots.source)
+
+    def keep(self) -> None:
+        """Keep a copy of the positions of this search."""
+        for copy, array in zip(self._kept, (self.slots.x, self.slots.gid), strict=True):
+            copy.data.copy_from_device_async(array.data, array.nbytes, self.device.stream)
 
     # ---- a step -------------------------------------------------------------------------------------------------
 
@@ -168,17 +214,28 @@ class DevicePart:
 
     # ---- what the host reads ------------------------------------------------------------------------------------
 
+    @property
+    def n_owned(self) -> int:
+        """Atoms of this rank; waits for the device."""
+        return len(self.rows())
+
     def rows(self) -> LocalAtoms:
-        """The owned rows now, in the order of the domain; waits for the device."""
-        domain, owned = self.domain, self.places[: self.domain.n_owned]
-        x = self.device.to_host(self.slots.x)[owned, :3]
-        v = self.device.to_host(self.update.velocities)[owned, :3]
-        return LocalAtoms(domain.gid[: domain.n_owned], np.ascontiguousarray(x), np.ascontiguousarray(v))
+        """The owned atoms now, in the order of slots; waits for the device."""
+        return self._rows(self.slots.x, self.update.velocities)
+
+    def searched(self) -> LocalAtoms:
+        """The same with the positions of the last search."""
+        return self._rows(self._kept[0], self.update.velocities)
+
+    def _rows(self, x: Any, v: Any) -> LocalAtoms:
+        end = SUPERCLUSTER * self.pairs.pairs.all_counts[0].owned_superclusters
+        gid, x, v = (self.device.to_host(array[:end]) for array in (self.slots.gid, x, v))
+        filled = gid >= 0
+        return LocalAtoms(gid[filled], x[filled, :3], v[filled, :3])
 
     def put_positions(self, x: NDArray[np.int32]) -> None:
-        """Take the positions (n_atoms, 3) of all atoms, by global id, for the owned rows; waits for the device."""
-        domain, owned = self.domain, self.places[: self.domain.n_owned]
-        rows = self.device.to_host(self.slots.x)
-        rows[owned, :3] = x[domain.gid[: domain.n_owned]]
+        """Take the positions (n_atoms, 3) of all atoms, by global id; waits for the device."""
+        rows, gid = self.device.to_host(self.slots.x), self.device.to_host(self.slots.gid)
+        rows[gid >= 0, :3] = x[gid[gid >= 0]]
         self.slots.x.set(rows, stream=self.device.stream)
         self.device.synchronize()

@@ -4,7 +4,7 @@ Between searches a step has two branches. The main stream computes the forces am
 of high priority, positions go to the ghosts, the forces that need ghosts follow, and ghost forces go back. The two
 join before the atoms move. On rungs whose exchange the device starts itself, a run of steps is one graph.
 
-Searches still go through the host: atoms migrate and the halo is planned there, see `pulsemd.domain`.
+How atoms change their ranks at a search: see `pulsemd.engine.gpu_search`.
 """
 
 from __future__ import annotations
@@ -21,24 +21,22 @@ from numpy.typing import NDArray
 from pulsemd.base.errors import DomainError
 from pulsemd.base.units import BOLTZMANN
 from pulsemd.device.mirror import Array, Mirror
-from pulsemd.domain.atoms import LocalAtoms, UpdateGroups, select_owned
+from pulsemd.domain.atoms import LocalAtoms
 from pulsemd.domain.grid import choose_grid
-from pulsemd.domain.migrate import migrate
-from pulsemd.domain.plan import LocalDomain, build_halo
 from pulsemd.engine.blowup import BONDED_OUT_OF_RANGE, CANNOT_MOVE, OVERLAPS, Failure
 from pulsemd.engine.coupling import StepFlags, degrees_of_freedom, step_flags
 from pulsemd.engine.energies import ENERGY_SCALE, N_PAIR_SUMS, N_SUMS
 from pulsemd.engine.gpu_part import DevicePart
 from pulsemd.engine.gpu_rank import PRUNE_INTERVAL
 from pulsemd.engine.gpu_region import region_of
+from pulsemd.engine.gpu_search import PartSearch, sum_over_processes
 from pulsemd.engine.local import exclusion_pairs
 from pulsemd.engine.movers import ConstrainedGroups, water_kinds
 from pulsemd.engine.options import RunOptions
-from pulsemd.engine.rank import GROWTH
 from pulsemd.engine.setup import inner_cutoff
 from pulsemd.engine.system import System, group_reach
-from pulsemd.engine.terms import EXCLUSION, TermOwnership
-from pulsemd.halo import HaloPlan, Transport
+from pulsemd.engine.terms import TermOwnership
+from pulsemd.halo import HaloPlan
 from pulsemd.kernels.nonbonded.exclusions import count_within, self_energy
 from pulsemd.kernels.update.gpu import NO_ERROR, UpdateConstants
 from pulsemd.schedule.graphs import StepGraphs
@@ -50,9 +48,6 @@ if TYPE_CHECKING:
 ENERGIES_AHEAD = 32
 """Records of energies that may be under way to the host."""
 
-GRAPH_RUNGS = ("nvshmem-fused", "nvshmem-pulse")
-"""Rungs whose exchanges are part of a graph that outlives searches."""
-
 
 @dataclass(frozen=True)
 class ProcessRows:
@@ -62,7 +57,7 @@ class ProcessRows:
     ----------
     gid : (n_owned,) int32
     plan : HaloPlan
-        Of the first plan-rank.
+        Of the first plan-rank, as the host planned last.
     n_owned, n_local : int
         Of all plan-ranks of the process.
     """
@@ -103,17 +98,15 @@ class GpuRanks:
         self.reproducible = options.precision == "reproducible"
         self.flags = StepFlags()
         self.thermostat_work = self.kinetic = 0.0
-        self.n_searches = self.capacity = self._row_capacity = 0
         topology, settings = system.topology, system.settings
         self.n_dof = degrees_of_freedom(topology, settings)
         self.total_mass = float(topology.mass.sum())
         self.device = device = transport.device
         self.device_name = f"cuda: {device.name}"
-        self._terms = TermOwnership(system)
-        extent = self._terms.start_extent(system)
+        terms = TermOwnership(system)
+        extent = terms.start_extent(system)
         halo_width = max(r_list + 2.0 * group_reach(system), extent)
         self.grid = choose_grid(transport.size, system.box, halo_width, options.grid)
-        self._groups = UpdateGroups(topology.group_offset, topology.group_atoms)
         self._ghost_stream = device.new_stream(priority=-2)
         constants = self._update_constants()
         self._parts = [
@@ -130,23 +123,27 @@ class GpuRanks:
         self._r_inner = None if self.reproducible else inner_cutoff(system, r_list, PRUNE_INTERVAL, nstlist)
         self.sums: NDArray[np.float64] = np.zeros(N_SUMS + 9)
         self._make_reductions()
-        self._graphs = (
-            StepGraphs(device) if options.graph and not options.trace and self._capturable else None
+        self._search = PartSearch(
+            transport,
+            system,
+            options,
+            r_list,
+            self._r_inner,
+            self.grid,
+            terms,
+            self._parts,
+            self._ghost_stream,
         )
+        captured = options.graph and not options.trace and self._search.starts_itself
+        self._graphs = StepGraphs(device) if captured else None
         self._first_step = self._clock = system.step
         for part in self._parts:
             part.update.set_step(system.step)
             part.update.set_start(system.step)
         self._phases, self._silent = self.phases(), PhaseTimer()
         self._mirror = self._new_mirror()
-        atoms = [select_owned(self.grid, rank, self._groups, system.x, system.v) for rank in transport.ranks]
-        self._settle_in(atoms, [extent] * len(atoms))
+        self._search.start(extent)
         self._verify_masks()
-
-    @property
-    def _capturable(self) -> bool:
-        """Whether the exchange of this rung can be part of a graph."""
-        return self.transport.name in GRAPH_RUNGS
 
     def _update_constants(self) -> UpdateConstants:
         s, topology = self.system.settings, self.system.topology
@@ -190,141 +187,34 @@ class GpuRanks:
 
     def search(self) -> None:
         """Migrate, plan the halo, and build the pair lists; collective."""
-        extents = [0.0] * len(self._parts)
-        if self._terms.span_groups:
-            self._channel_x.forward()
-            self.device.join(self._ghost_stream)
-            extents = [self._extent(part) for part in self._parts]
-        rows = [part.rows() for part in self._parts]
-        transport = self.transport
-
-        def move(local: int, control: Transport) -> LocalAtoms:
-            return migrate(control, self.grid, self._groups, rows[local])
-
-        self._settle_in(transport.each(move), extents)
+        before = self._search.versions
+        self._search.again()
+        if self._graphs is not None and before != self._search.versions:
+            self._graphs.clear()
         self._first_step = self._clock
 
-    def _extent(self, part: DevicePart) -> float:
-        x = self.device.to_host(part.slots.x)[part.places, :3]
-        return self._terms.extent_here(part.domain, np.ascontiguousarray(x), self.system.box)
-
-    def _settle_in(self, atoms: list[LocalAtoms], extents: list[float]) -> None:
-        def plan(local: int, control: Transport) -> tuple[LocalDomain, int]:
-            domain = build_halo(
-                control,
-                self.grid,
-                self._groups,
-                atoms[local],
-                self.system.box,
-                self.r_list,
-                extents[local],
-                self.options.plan_kind,
-            )
-            return domain, max(control.allgather(self._parts[local].slots_needed(domain, self.r_list)))
-
-        planned = self.transport.each(plan)
-        domains = [domain for domain, _ in planned]
-        plans = [domain.plan for domain in domains]
-        self._bring_rows(domains, plans)
-        grown = self._make_room(planned[0][1])
-        before = self._versions
-        for part, domain, rows, f in zip(self._parts, domains, self._rows, self._forces, strict=True):
-            part.begin_search(domain, rows, self.r_list, self._r_inner, f)
-        counts = [part.finish_search() for part in self._parts]
-        self._bind(plans, grown)
-        if self._graphs is not None and before != self._versions:
-            self._graphs.clear()
-        self._check_terms(np.sum([terms for _, terms in counts], axis=0))
-        self._counts = [n for lists, _ in counts for n in lists]
-        for part in self._parts:
-            part.start_forces(energies=False, waters_started=False)
-        self.n_searches += 1
-
-    def _bring_rows(self, domains: list[LocalDomain], plans: list[HaloPlan]) -> None:
-        """Positions of all local rows to the device: owned ones from the host, ghosts from their owners."""
-        if domains[0].most_local > self._row_capacity:
-            self._row_capacity = int(domains[0].most_local * GROWTH) + 64
-            rows = self.transport.allocate("rows", self._row_capacity, 4, np.int32)
-            self._rows = list(rows)
-            self._channel_rows = self.transport.channel(plans, rows, directions="forward")
-        else:
-            self._channel_rows.rebind(plans)
-        for rows, domain in zip(self._rows, domains, strict=True):
-            x = np.zeros((domain.n_owned, 4), np.int32)
-            x[:, :3] = domain.atoms.x
-            rows[: domain.n_owned].set(x, stream=self.device.stream)
-        self._channel_rows.forward()
-
-    def _make_room(self, need: int) -> bool:
-        """Slots on all ranks, by a rule that all evaluate alike."""
-        if need <= self.capacity:
-            return False
-        self.capacity = 64 * math.ceil(need * GROWTH / 64)
-        kind = np.int64 if self.reproducible else np.float32
-        self.x = self.transport.allocate("positions", self.capacity, 4, np.int32)
-        self.f = self.transport.allocate("forces", self.capacity, 4, kind)
-        self._forces = list(self.f)  # the same objects at every search
-        for part, x in zip(self._parts, self.x, strict=True):
-            part.pairs.pairs.use_slots(x)
-        return True
-
-    def _bind(self, plans: list[HaloPlan], grown: bool) -> None:
-        places = [part.places for part in self._parts]
-        if grown:
-            bind = partial(self.transport.channel, plans, stream=self._ghost_stream)
-            self._channel_x = bind(self.x, places=places, directions="forward")
-            read = {"releases": self._channel_x} if self._capturable else {}
-            self._channel_f = bind(self.f, places=places, directions="reverse", **read)
-        else:
-            self._channel_x.rebind(plans, places)
-            self._channel_f.rebind(plans, places)
+    @property
+    def n_searches(self) -> int:
+        """Searches so far."""
+        return self._search.n_searches
 
     @property
-    def _versions(self) -> tuple[Any, ...]:
-        """Changes with whatever a recorded graph refers to."""
-        if not hasattr(self, "_channel_x"):
-            return ()
-        channels = (self._channel_x, self._channel_f)
-        return (
-            *(part.version for part in self._parts),
-            *((id(c), c.generation) for c in channels if self._capturable),
-        )
-
-    def _check_terms(self, mine: NDArray[np.int64]) -> None:
-        """Every bonded term must belong to one rank, and every excluded pair."""
-        kinds = list(self._parts[0].bonded.terms_by_kind)
-        pairs = sum(part.exclusions.count_pairs() for part in self._parts)
-        found = self._sum([*mine.tolist(), pairs])
-        names = [*kinds, EXCLUSION]
-        expected = [len(self._terms.atoms[kind]) for kind in names]
-        if found != expected:
-            wrong = ", ".join(
-                f"{n} of {m} {kind}" for kind, n, m in zip(names, found, expected, strict=True) if n != m
-            )
-            raise DomainError(
-                f"search {self.n_searches}: all ranks together compute {wrong} terms; an atom has moved beyond the "
-                "halo, so the simulation is unstable or the halo too narrow"
-            )
+    def searches_on_device(self) -> int:
+        """Those of them that went without the host."""
+        return self._search.on_device
 
     def _verify_masks(self) -> None:
         """The excluded pairs masked in the first lists must be those of the topology within the list cut-off."""
         topology, system = self.system.topology, self.system
         pairs = exclusion_pairs(topology.exclusion_offset, topology.exclusion_atoms)
         expected = count_within(system.x, pairs, system.box, self.r_list)
-        (found,) = self._sum([sum(counts.excluded for counts in self._counts)])
+        excluded = sum(counts.excluded for counts in self._search.counts)
+        (found,) = sum_over_processes(self.transport, [excluded])
         if found != expected:
             raise DomainError(
                 f"the pair lists of all ranks hold {found} excluded pairs, the topology {expected}; a pair is lost or "
                 "listed twice; please report this"
             )
-
-    def _sum(self, values: list[int]) -> list[int]:
-        """Sums over all processes of what each found; collective."""
-        nothing = [0] * len(values)
-        shares = self.transport.each(
-            lambda local, control: control.allgather(values if local == 0 else nothing)
-        )[0]
-        return [int(n) for n in np.sum(np.array(shares, np.int64), axis=0)]
 
     def take_up(self, x: NDArray[np.int32], thermostat_work: float) -> None:
         """Go on inside a list lifetime that was built from the positions of its search; as for `Rank`."""
@@ -336,9 +226,7 @@ class GpuRanks:
 
     def searched(self) -> LocalAtoms:
         """Positions at the last search, velocities of now; waits for the device."""
-        atoms = [part.domain.atoms for part in self._parts]
-        now = self.rows()
-        return LocalAtoms(now.gid, np.concatenate([a.x for a in atoms]), now.v)
+        return _joined([part.searched() for part in self._parts])
 
     def read_work(self) -> float:
         """Work of the thermostat so far, kJ/mol; waits for the device."""
@@ -419,9 +307,9 @@ class GpuRanks:
             self._phase("halo.forward.begin", self._send_positions),
             self._phase("forces.start", self._start_forces),
             self._phase("forces.local", self._local_forces),
-            self._phase("halo.forward.end", lambda: self._channel_x.forward_end()),
+            self._phase("halo.forward.end", lambda: self._search.channel_x.forward_end()),
             self._phase("forces.nonlocal", self._ghost_forces),
-            self._phase("halo.reverse.begin", lambda: self._channel_f.reverse_begin()),
+            self._phase("halo.reverse.begin", lambda: self._search.channel_f.reverse_begin()),
             self._phase("halo.reverse.end", self._take_forces),
         )
 
@@ -438,7 +326,7 @@ class GpuRanks:
 
     def _send_positions(self) -> None:
         self.device.fork(self._ghost_stream)
-        self._channel_x.forward_begin()
+        self._search.channel_x.forward_begin()
 
     def _start_forces(self) -> None:
         for part in self._parts:
@@ -458,7 +346,7 @@ class GpuRanks:
             part.ghost_forces(self.flags.energies, self._prunes)
 
     def _take_forces(self) -> None:
-        self._channel_f.reverse_end()
+        self._search.channel_f.reverse_end()
         self.device.join(self._ghost_stream)
 
     def update(self) -> None:
@@ -547,7 +435,7 @@ class GpuRanks:
     @property
     def host_waits_per_step(self) -> int:
         """Times the host waits for each step: for every pulse both ways where it drives the exchange."""
-        return 0 if self._capturable else 2 * len(self._parts[0].domain.plan.pulses)
+        return 0 if self._search.starts_itself else 2 * len(self._search.plan.pulses)
 
     def graph_report(self) -> dict[str, int] | str:
         """What the graph of most steps holds, or why there is none."""
@@ -555,14 +443,15 @@ class GpuRanks:
             return self._graphs.report()
         if self.options.trace:
             return "none: --trace times the phases one by one"
-        return "none: not wanted" if self._capturable else f"none: the host starts {self.transport.name}"
+        return (
+            "none: not wanted"
+            if self._search.starts_itself
+            else f"none: the host starts {self.transport.name}"
+        )
 
     def rows(self) -> LocalAtoms:
         """Global ids, positions and velocities of the owned rows now; waits for the device."""
-        parts = [part.rows() for part in self._parts]
-        return LocalAtoms(
-            *(np.concatenate([getattr(part, name) for part in parts]) for name in ("gid", "x", "v"))
-        )
+        return _joined([part.rows() for part in self._parts])
 
     def take_rows(self) -> Callable[[], LocalAtoms]:
         """A function that gives the rows as they are after the steps launched so far; waits for the device."""
@@ -571,10 +460,16 @@ class GpuRanks:
 
     @property
     def domain(self) -> ProcessRows:
-        """What a summary says of the rows."""
-        domains = [part.domain for part in self._parts]
-        gid = np.concatenate([domain.gid[: domain.n_owned] for domain in domains])
-        return ProcessRows(gid, domains[0].plan, len(gid), sum(domain.n_local for domain in domains))
+        """What a summary says of the rows; waits for the device."""
+        gid = self.rows().gid
+        n_local = sum(int((self.device.to_host(part.slots.gid) >= 0).sum()) for part in self._parts)
+        return ProcessRows(gid, self._search.plan, len(gid), n_local)
+
+
+def _joined(parts: list[LocalAtoms]) -> LocalAtoms:
+    return LocalAtoms(
+        *(np.concatenate([getattr(part, name) for part in parts]) for name in ("gid", "x", "v"))
+    )
 
 
 def _new_failure(step: int, gid: int, reason: str) -> Failure:

@@ -72,8 +72,9 @@ class RunOptions:
 
     @property
     def plan_kind(self) -> Literal["staged", "direct"]:
-        """The plan type that will be used; on CPUs ``auto`` means staged."""
-        return "direct" if self.plan == "direct" else "staged"
+        """The plan type that will be used; ``auto`` means staged on CPUs, and direct on GPUs."""
+        direct = self.plan == "direct" or (self.plan == "auto" and self.device == "cuda")
+        return "direct" if direct else "staged"
 
     @property
     def n_processes(self) -> int:

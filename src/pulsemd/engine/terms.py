@@ -82,11 +82,11 @@ class TermOwnership:
         leader_x = x[domain.local_row[self._leader[domain.gid]]]
         return self._extent({kind: self.mine[kind][1] for kind in self._spanning}, leader_x, box)
 
-    def extent_here(self, domain: LocalDomain, x: Int32, box: NDArray[np.float64]) -> float:
-        """The same of all terms that have every atom on this rank, where `assign` was not called."""
-        leader_x = x[domain.local_row[self._leader[domain.gid]]]
-        rows = {kind: domain.local_row[self.atoms[kind]] for kind in self._spanning}
-        return self._extent({kind: r[(r >= 0).all(1)] for kind, r in rows.items()}, leader_x, box)
+    def extent_in(self, slot_of_gid: Int32, x: Int32, box: NDArray[np.float64]) -> float:
+        """The same of all terms whose leaders are here, of positions in slots: `x` (slots, 3) int32; `slot_of_gid`
+        (n_atoms,) int32, -1: not here."""
+        rows = {kind: slot_of_gid[self._leader[self.atoms[kind]]] for kind in self._spanning}
+        return self._extent({kind: r[(r >= 0).all(1)] for kind, r in rows.items()}, x, box)
 
     def _extent(self, rows: dict[str, Int32], leader_x: Int32, box: NDArray[np.float64]) -> float:
         return max((max_leader_extent(r, leader_x, box) for r in rows.values()), default=0.0)

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pulsemd.device.cuda import CudaDevice
-from pulsemd.halo.device.tables import HostTables
+from pulsemd.halo.device.tables import ITEM, HostTables
 
 _NAMES: Final = ("messages", "groups", "waits", "items", "more")
 _GROWTH: Final = 1.25
+
+
+def table_room(direction: str, n_local: int, n_pulses: int, most: int) -> dict[str, int]:
+    """Bytes of the tables of direct plans with at most ``most`` rows in a pulse, where the device makes them."""
+    rows = n_local * n_pulses * most
+    if rows == 0:
+        return {}
+    if direction == "forward":
+        return {"items": 8 * rows}
+    return {"items": 2 * ITEM.itemsize * rows, "groups": 16 * n_local * n_pulses, "waits": 4 * n_pulses}
 
 
 class TableBuffers:
@@ -20,13 +32,14 @@ class TableBuffers:
         self._device = device
         self._buffers: dict[str, Any] = {name: device.zeros(16, np.uint8) for name in _NAMES}
 
-    def upload(self, tables: HostTables) -> bool:
-        """Copy tables to the device, in stream order; whether an address changed."""
+    def upload(self, tables: HostTables, room: Mapping[str, int]) -> bool:
+        """Copy tables to the device, in stream order, with ``room`` bytes at least; whether an address changed."""
         moved = False
         for name in _NAMES:
             host = np.ascontiguousarray(getattr(tables, name)).reshape(-1).view(np.uint8)
-            if len(host) > len(self._buffers[name]):
-                grown = len(host) if len(self._buffers[name]) <= 16 else int(_GROWTH * len(host))
+            need = max(len(host), room.get(name, 0))
+            if need > len(self._buffers[name]):
+                grown = need if len(self._buffers[name]) <= 16 else int(_GROWTH * need)
                 self._buffers[name] = self._device.zeros(grown, np.uint8)
                 moved = True
             if len(host):
@@ -38,6 +51,15 @@ class TableBuffers:
     def messages(self) -> Any:
         """The messages."""
         return self._buffers["messages"]
+
+    def address(self, name: str) -> int:
+        """Where a table begins: messages, groups, waits, items or more."""
+        return int(self._buffers[name].data.ptr)
+
+    def set_waits(self, words: NDArray[np.int32]) -> None:
+        """Write the list of signal words, in stream order."""
+        with self._device.current():
+            self._buffers["waits"][: words.nbytes].set(words.view(np.uint8))
 
     def arrays(self) -> list[Any]:
         """All tables, in the order in which kernels take them."""

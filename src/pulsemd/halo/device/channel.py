@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from pulsemd.base.errors import ConfigError, PlanError, TransportError
 from pulsemd.device.cuda import Kernel
-from pulsemd.halo.device.buffers import TableBuffers
+from pulsemd.halo.device.buffers import TableBuffers, table_room
 from pulsemd.halo.device.cuda_programs import THREADS, WAYS, forward_program, reverse_program
 from pulsemd.halo.device.region import Region
 from pulsemd.halo.device.routes import Routes
@@ -35,6 +36,28 @@ _MOST_BLOCKS: Final = 64
 _SEND_SIDE: Final = (1, 2)  # waits for the rank that a pulse sends to: its credit, the rows it gives back
 
 
+@dataclass(frozen=True, eq=False)
+class ChannelParts:
+    """What kernels that make tables write to.
+
+    Attributes
+    ----------
+    state : (16,) uint64, CuPy
+    slots : int
+        Messages that there are for each local plan-rank.
+    tables : TableBuffers
+    landing : Region or None
+        Of rows that come back.
+    way : str
+    """
+
+    state: Any
+    slots: int
+    tables: TableBuffers
+    landing: Region | None
+    way: str
+
+
 class FusedChannel:
     """One field of the plan-ranks of a process, bound to their plans. All processes make the same calls in one order.
 
@@ -53,12 +76,16 @@ class FusedChannel:
         themselves with `wait_for_halo` of arrival.cuh, given `arrival`.
     directions : {'both', 'forward', 'reverse'}
         Which exchanges are called.
+    most : int
+        Rows of a pulse that tables made on the device have room for, see `DirectTables`; 0: the host makes them all.
+        The attribute counts from the next rebind on.
 
     Attributes
     ----------
     plans : tuple of HaloPlan
     description : str
         For messages.
+    row_bytes : int
     generation : int
         Grows when captured launches of this channel become invalid.
     arrival : (4,) uint64, CuPy
@@ -79,6 +106,7 @@ class FusedChannel:
         releases: FusedChannel | None = None,
         wait: bool = True,
         directions: str = "both",
+        most: int = 0,
     ) -> None:
         if directions not in DIRECTIONS or transport.options.way not in WAYS:
             raise ConfigError(
@@ -91,7 +119,8 @@ class FusedChannel:
         self._array, self._stream, self._releases, self._wait = array, stream, releases, wait
         self._forwards, self._reverses = directions != "reverse", directions != "forward"
         self._way = "land" if transport.may_put else transport.options.way
-        self._row_bytes = array.shape[2] * array.dtype.itemsize
+        self.most = most
+        self.row_bytes = array.shape[2] * array.dtype.itemsize
         self._slots = self._buffer_rows = self._blocks = self._released = 0
         self._signals: Region | None = None
         self._buffers: dict[str, Region] = {}
@@ -136,10 +165,17 @@ class FusedChannel:
         if self._reverses:
             tables["reverse"] = reverse_tables(routes, memory, faults, self._way)
         for direction, table in tables.items():
-            moved = self._tables[direction].upload(table) or moved
+            room = table_room(direction, transport.n_local, routes.n_pulses, self.most)
+            moved = self._tables[direction].upload(table, room) or moved
         self._set_state(routes.n_pulses, memory.half)
         self._prepare(tables, moved)
         self._device.synchronize()
+
+    def parts(self, direction: str) -> ChannelParts:
+        """Where the tables of an exchange are, until `generation` changes."""
+        return ChannelParts(
+            self._state, self._slots, self._tables[direction], self._buffers.get("back_landing"), self._way
+        )
 
     def _check_rows(self, routes: Routes) -> None:
         capacity = self._array.shape[1]
@@ -162,6 +198,7 @@ class FusedChannel:
             # New words are zero and epochs go on: the first exchange after this is announced by a larger epoch.
             moved = True
         rows = int(routes.tables[:, :, (N_SEND, N_RECV)].sum(axis=1).max(initial=0))
+        rows = max(rows, routes.n_pulses * self.most)
         names = self._buffer_names()
         if names and (rows > self._buffer_rows or not self._buffers):
             self._buffer_rows = max(1, int(_GROWTH * rows) if self._buffers else rows)
@@ -181,7 +218,7 @@ class FusedChannel:
 
     def _half(self) -> int:
         """Bytes of one half of a buffer."""
-        return int(-(-self._buffer_rows * self._row_bytes // SIGNAL_BYTES) * SIGNAL_BYTES)
+        return int(-(-self._buffer_rows * self.row_bytes // SIGNAL_BYTES) * SIGNAL_BYTES)
 
     def _memory(self) -> Memory:
         transport = self._transport
@@ -193,7 +230,7 @@ class FusedChannel:
             self._field,
             self._signals,
             self._buffers,
-            self._row_bytes,
+            self.row_bytes,
             self._slots,
             self._half(),
             transport.ranks.start,
@@ -233,7 +270,7 @@ class FusedChannel:
         """A kernel and the units of a row as it sees them."""
         transport, array = self._transport, self._array
         if direction == "forward":
-            program, units = forward_program(self._row_bytes, transport.network)
+            program, units = forward_program(self.row_bytes, transport.network)
         else:
             program, units = reverse_program(array.dtype, array.shape[2], self._way, transport.network)
         return transport.memory.kernel(program, f"halo_{direction}"), units
@@ -257,7 +294,7 @@ class FusedChannel:
         if self._releases is not None:
             released, released_state = self._releases._tables["forward"].messages, self._releases._state
         first_counter = 0 if direction == "forward" else 2 * n_local * self._slots
-        row_units = self._field.stride // (self._row_bytes // units)
+        row_units = self._field.stride // (self.row_bytes // units)
         launches = []
         for first in range(0, self._slots, pulses):
             last = [np.int32(self._wait)] if direction == "forward" else []
@@ -286,7 +323,7 @@ class FusedChannel:
     def _bind_release(self) -> Callable[[], None]:
         transport = self._transport
         kernel = transport.memory.kernel(
-            forward_program(self._row_bytes, transport.network)[0], "halo_release"
+            forward_program(self.row_bytes, transport.network)[0], "halo_release"
         )
         grid, messages = (1, transport.n_local, self._slots), self._tables["forward"].messages
         return kernel.bind(grid, 1, self._state, messages, np.int32(self._slots), stream=self._stream)

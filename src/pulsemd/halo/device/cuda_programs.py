@@ -47,6 +47,16 @@ def reduce_program(dtype: Any, network: int) -> CudaProgram:
     return _program("reduce.cu", (("SCALAR", _SCALARS[np.dtype(dtype).name]),), network)
 
 
+def barrier_program(network: int) -> CudaProgram:
+    """The barrier of all processes."""
+    return _program("barrier.cu", (), network)
+
+
+def direct_program(network: int) -> CudaProgram:
+    """Tables of direct plans that kernels have made."""
+    return _program("direct.cu", (), network)
+
+
 def _fixed(units: int) -> int:
     """Units of a row that the compiler knows: for the one or two that MD uses."""
     return units if units <= 2 else 0
@@ -69,4 +79,5 @@ def programs() -> list[CudaProgram]:
         )
     ]
     sums = [reduce_program(dtype, n) for dtype, n in product(("int64", "float64"), networks)]
-    return [*dict.fromkeys([*forward, *back, *sums])]
+    others = [make(network) for make in (barrier_program, direct_program) for network in networks]
+    return [*dict.fromkeys([*forward, *back, *sums, *others])]

@@ -178,14 +178,16 @@ class GpuBonded:
             self._n_kinds, forces, sums, self._virial, self._error, *(chosen or (None, None)), stream=stream,
         )  # fmt: skip
 
-    def choose(self) -> np.ndarray:
-        """Take this rank's share of the terms after a search; returns how many of each kind; waits for the device."""
-        if not self.n_terms:
-            return np.zeros(0, np.int64)
-        self.device.clear(self._count)
-        self._own()
-        counts: np.ndarray = self.device.to_host(self._count).sum(0, dtype=np.int64)
-        return counts
+    def choose(self) -> None:
+        """Take this rank's share of the terms after a search."""
+        if self.n_terms:
+            self.device.clear(self._count)
+            self._own()
+
+    @property
+    def chosen(self) -> Any:
+        """(2, kinds) int32, device: terms of each kind that `choose` took, of owned atoms and with a ghost."""
+        return self._count
 
     def add_forces(self, energies: bool) -> None:
         """Add the forces of all terms; on request also their energies and virial."""

@@ -70,7 +70,7 @@ class GpuExclusions:
         self.water_field = self._field if closed else None
         self._started, self._all_started = device.to_device(started), bool(started.all())
         self._fixed = fixed
-        self._count = device.zeros(1, np.int64)
+        self.pairs_found = device.zeros(1, np.int64)
 
     def settle_in(self, slots: Slots, forces: Any, sums: Any) -> None:
         """Take the slots of a search, the forces to write, and the sums of energy steps.
@@ -94,7 +94,7 @@ class GpuExclusions:
         program = exclusion_program(self._fixed, False, GHOSTS)
         self._count_pairs = self.device.kernel(program, "count_exclusions").bind(
             -(-slots.capacity // _THREADS), _THREADS, slots.gid, np.int32(slots.capacity), slots.slot_of_gid,
-            self._offset, self._partner, slots.leader, self._count,
+            self._offset, self._partner, slots.leader, self.pairs_found,
         )  # fmt: skip
 
     def _bind(
@@ -136,11 +136,10 @@ class GpuExclusions:
         """Write the forces of ghosts, and add what pairs with a ghost do to owned atoms."""
         self._of_ghosts[energies]()
 
-    def count_pairs(self) -> int:
-        """Excluded pairs that belong to this rank since the search; waits for the device."""
-        self.device.clear(self._count)
+    def count_pairs(self) -> None:
+        """Count the excluded pairs that belong to this rank since the search."""
+        self.device.clear(self.pairs_found)
         self._count_pairs()
-        return int(self.device.to_host(self._count)[0])
 
 
 def excludes_itself_only(offset: np.ndarray, partner: np.ndarray, waters: np.ndarray) -> bool:

@@ -113,6 +113,16 @@ class GpuSearch:
         self.lists: list[ClusterList] = []
 
     @property
+    def most_atoms(self) -> int:
+        """Atoms that the next search has room for."""
+        return self._most_atoms
+
+    @property
+    def grid_is_stale(self) -> bool:
+        """Whether the next search chooses its columns anew, and may need more slots."""
+        return self._grid_is_stale
+
+    @property
     def bytes_on_device(self) -> int:
         """Memory of all arrays of the search and of its results."""
         parts = [self, self.slots, *self.lists]
@@ -157,6 +167,7 @@ class GpuSearch:
         r_list: float,
         n_owned: int | None = None,
         leader: Any = None,
+        most: int | None = None,
     ) -> None:
         """Launch a search without waiting; the atoms are in `slots` in stream order, the list may lack room.
 
@@ -169,9 +180,11 @@ class GpuSearch:
         box : (3, 3) float64, nm, lattice-reduced
         r_list : float, nm
         n_owned : int, optional
-            With a region: rows from there on are ghosts, and no row is empty.
+            With a region: rows from there on are ghosts.
         leader : (m, 4) int32 on the device, optional
             With a region: leader of each row, and its home bits.
+        most : int, optional
+            With a region: most rows that are not empty; default: all.
 
         Raises
         ------
@@ -179,7 +192,7 @@ class GpuSearch:
             If ``r_list`` is above half the smallest width of the box.
         """
         n_atoms = self.n_atoms if leader is None else len(gid)
-        self.prepare(box, r_list, n_atoms)
+        self.prepare(box, r_list, n_atoms if most is None else most)
         self._make_slots()
         self._make_room(len(gid))
         self._sort(x, gid, len(gid) if n_owned is None else n_owned, n_atoms, leader)
@@ -307,13 +320,11 @@ class GpuSearch:
         self.device.fill_ones(self._slot_row)
         if leader is not None:
             self.device.fill_ones(self.slots.slot_of_gid)
-        if x is not self.slots.x or gid is not self.slots.gid:
-            launches = self._bind_sort(x, gid, n_owned, n_atoms, leader)
-        elif self._bound_sort:
-            launches = self._bound_sort
-        else:
-            launches = self._bound_sort = self._bind_sort(x, gid, n_owned, n_atoms, leader)
-        for launch in launches:
+        rows = (x.data.ptr, gid.data.ptr, len(gid), n_owned, None if leader is None else leader.data.ptr)
+        if not self._bound_sort or rows != self._bound_rows:
+            self._bound_rows = rows
+            self._bound_sort = self._bind_sort(x, gid, n_owned, n_atoms, leader)
+        for launch in self._bound_sort:
             launch()
 
     def _bind_sort(
@@ -365,7 +376,8 @@ class GpuSearch:
 
     def _unbind(self) -> None:
         """Forget prepared launches, some of whose arrays have been replaced."""
-        self._bound_sort: list[Callable[[], None]] = []
+        self._bound_sort: list[Callable[[], None]] = []  # its arrays are kept alive by it
+        self._bound_rows: tuple[Any, ...] = ()
         self._bound_lists: list[Callable[[], None]] = []
 
     # ---- results --------------------------------------------------------------------------------------------

@@ -12,6 +12,9 @@ from pulsemd.device.cuda import CudaDevice
 SIZES = 8
 """Classes of entries, as in `pair_list.cuh`."""
 
+OWNED_SUPERCLUSTERS = 7
+"""Counter of the superclusters of owned atoms."""
+
 FIRST_OF_ENTRIES = 9
 """First counter of the numbers of entries; those before are named by `ListCounts` in their order."""
 

@@ -1,4 +1,5 @@
 // Rank of each atom in its column by (height, global id): a bin holds few atoms, so each counts those below it.
+// n_atoms : the most there may be
 #include "vector.cuh"
 #include "columns.cuh"
 
@@ -8,7 +9,7 @@ extern "C" __global__ void sort_columns(const int4* __restrict__ row_x, const in
                                         const int* __restrict__ column_start, const int* __restrict__ binned_row,
                                         int* __restrict__ slot_row) {
   const int place = blockIdx.x * blockDim.x + threadIdx.x;
-  if (place >= n_atoms) return;
+  if (place >= min(n_atoms, bin_start[grid->n_sets * grid->n_bins])) return;
   const int row = binned_row[place], bin = row_bin[row].x, axis = grid->axis2, slabs = grid->slabs;
   const int first = bin_start[bin], last = bin_start[bin + 1], id = row_gid[row];
   const uint32 above = height(row_x[row], axis, *grid);

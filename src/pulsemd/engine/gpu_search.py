@@ -1,0 +1,371 @@
+"""Searches of the plan-ranks of a GPU process: atoms go to their owners, ghosts to others, pairs are listed.
+
+The first search goes through the host, as on CPUs: it decides how much room everything needs. Where plans are direct
+and all ranks are reached by stores, later ones run on the device, and the host only waits for their counters. If
+something then comes near the end of its room, the next search goes through the host again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pulsemd.base.errors import DomainError
+from pulsemd.device.mirror import Array, Mirror
+from pulsemd.domain.atoms import LocalAtoms, UpdateGroups, select_owned
+from pulsemd.domain.gpu import DeviceDomains, Room
+from pulsemd.domain.grid import Grid
+from pulsemd.domain.migrate import migrate
+from pulsemd.domain.plan import LocalDomain, build_halo
+from pulsemd.engine.gpu_part import DevicePart
+from pulsemd.engine.options import RunOptions
+from pulsemd.engine.rank import GROWTH
+from pulsemd.engine.system import System, group_reach
+from pulsemd.engine.terms import EXCLUSION, TermOwnership
+from pulsemd.halo import HaloPlan, Transport
+from pulsemd.halo.device.barrier import GpuBarrier
+from pulsemd.halo.device.direct import DirectTables
+from pulsemd.kernels.search.gpu_lists import ListCounts
+
+if TYPE_CHECKING:
+    from pulsemd.halo.device.transport import GpuTransport
+
+GRAPH_RUNGS = ("nvshmem-fused", "nvshmem-pulse")
+"""Rungs whose exchanges the device starts, so that they can be part of a graph that outlives searches."""
+
+_WIDER = 1.02  # of reaches, so that they may grow a little before the halo must
+_MORE_ROWS = 1.15
+_SPARE_ROWS = 256
+_FULL = 0.95
+
+
+class PartSearch:
+    """See the module. All calls are collective.
+
+    Parameters
+    ----------
+    transport : GpuTransport
+    system : System
+    options : RunOptions
+    r_list, r_inner : float, nm
+        Cut-offs of the lists; `r_inner` may be None.
+    grid : Grid
+    terms : TermOwnership
+    parts : list of DevicePart
+    ghost_stream : stream of the device
+        Of the exchanges.
+
+    Attributes
+    ----------
+    channel_x, channel_f : channels of positions and forces
+    counts : list of ListCounts
+        Of all lists of this process.
+    plan : HaloPlan
+        Of the first plan-rank, as the host planned last.
+    n_searches, on_device : int
+        Searches so far, and those of them without the host.
+    """
+
+    def __init__(
+        self,
+        transport: GpuTransport,
+        system: System,
+        options: RunOptions,
+        r_list: float,
+        r_inner: float | None,
+        grid: Grid,
+        terms: TermOwnership,
+        parts: Sequence[DevicePart],
+        ghost_stream: Any,
+    ) -> None:
+        self.transport, self.system, self.options, self.grid = transport, system, options, grid
+        self.device, self._parts, self._terms = transport.device, parts, terms
+        self._r_list, self._r_inner, self._ghost_stream = r_list, r_inner, ghost_stream
+        self._groups = UpdateGroups(system.topology.group_offset, system.topology.group_atoms)
+        self._row_order = np.argsort(self._groups.atoms)
+        self.n_searches = self.on_device = self._capacity = self._row_capacity = 0
+        self.starts_itself = transport.name in GRAPH_RUNGS
+        direct = options.plan_kind == "direct" and grid.size > 1
+        self._may_stay = self.starts_itself and direct and not transport.may_put
+        self._barrier = GpuBarrier(transport) if self._may_stay else None
+        self._domains: DeviceDomains | None = None
+        self._tables: DirectTables | None = None
+        self._room = Room(0, 0, 0)
+        self._reach = group_reach(system)
+        self._mirrored: tuple[Any, ...] = ()
+        self._host_is_next = False
+
+    def start(self, extent: float) -> None:
+        """The first search; ``extent``: largest distance between two leaders of one term, nm."""
+        x, v = self.system.x, self.system.v
+        atoms = [select_owned(self.grid, rank, self._groups, x, v) for rank in self.transport.ranks]
+        self._settle_in(atoms, [extent] * len(atoms))
+
+    def again(self) -> None:
+        """Search with the atoms where they are now.
+
+        Raises
+        ------
+        DomainError
+            If atoms or terms are lost or counted twice.
+        """
+        if self._domains is None or not self._search_on_device():
+            self._search_on_host()
+
+    @property
+    def versions(self) -> tuple[Any, ...]:
+        """Changes with whatever a recorded graph refers to."""
+        channels = (self.channel_x, self.channel_f)
+        return (
+            *(part.version for part in self._parts),
+            *((id(c), c.generation) for c in channels if self.starts_itself),
+        )
+
+    # ---- through the host ---------------------------------------------------------------------------------------
+
+    def _search_on_host(self) -> None:
+        extents = [0.0] * len(self._parts)
+        if self._terms.span_groups:
+            self.channel_x.forward()
+            self.device.join(self._ghost_stream)
+            extents = [self._extent(part) for part in self._parts]
+        rows = [self._grouped(part.rows()) for part in self._parts]
+
+        def move(local: int, control: Transport) -> LocalAtoms:
+            return migrate(control, self.grid, self._groups, rows[local])
+
+        self._settle_in(self.transport.each(move), extents)
+
+    def _extent(self, part: DevicePart) -> float:
+        x, slot_of_gid = (self.device.to_host(array) for array in (part.slots.x, part.slots.slot_of_gid))
+        return self._terms.extent_in(slot_of_gid, np.ascontiguousarray(x[:, :3]), self.system.box)
+
+    def _grouped(self, atoms: LocalAtoms) -> LocalAtoms:
+        """With update groups in consecutive rows."""
+        return atoms.take(np.argsort(self._row_order[atoms.gid]))
+
+    def _settle_in(self, atoms: list[LocalAtoms], extents: list[float]) -> None:
+        widths = [max(_WIDER * extent, self._r_list + 2.0 * _WIDER * self._reach) for extent in extents]
+
+        def plan(local: int, control: Transport) -> tuple[LocalDomain, list[int]]:
+            domain = build_halo(
+                control,
+                self.grid,
+                self._groups,
+                atoms[local],
+                self.system.box,
+                self._r_list,
+                widths[local],
+                self.options.plan_kind,
+            )
+            slots = self._parts[local].slots_needed(domain, self._r_list)
+            sent = max((pulse.n_send for pulse in domain.plan.pulses), default=0)
+            shares = control.allgather((slots, domain.n_owned, sent, extents[local] > widths[local] / _WIDER))
+            return domain, [max(int(share[k]) for share in shares) for k in range(4)]
+
+        planned = self.transport.each(plan)
+        domains, (slots, owned, sent, far) = [domain for domain, _ in planned], planned[0][1]
+        plans = [domain.plan for domain in domains]
+        self.plan = plans[0]
+        if self._may_stay and not far:
+            self._room = _enough_room(self._room, owned, sent, len(self.plan.pulses))
+        self._bring_rows(domains, plans)
+        grown = self._make_room(max(slots, self._room.owned))
+        for part, domain, rows, f in zip(self._parts, domains, self._rows, self._forces, strict=True):
+            part.begin_search(domain, rows, self._r_list, self._r_inner, f)
+            part.count_terms()
+        lists, terms, _ = self._finish()
+        places = [part.places_of(domain) for part, domain in zip(self._parts, domains, strict=True)]
+        self._bind(plans, places, grown)
+        self._check_terms(self._sum(terms))
+        self.counts = lists
+        self._stay_on_device(domains[0].halo_width, bool(far))
+        self._end()
+
+    def _bring_rows(self, domains: list[LocalDomain], plans: list[HaloPlan]) -> None:
+        """Positions of all local rows to the device: owned ones from the host, ghosts from their owners."""
+        if domains[0].most_local > self._row_capacity:
+            self._row_capacity = int(domains[0].most_local * GROWTH) + 64
+            rows = self.transport.allocate("rows", self._row_capacity, 4, np.int32)
+            self._rows = list(rows)
+            self._channel_rows = self.transport.channel(plans, rows, directions="forward")
+        else:
+            self._channel_rows.rebind(plans)
+        for rows, domain in zip(self._rows, domains, strict=True):
+            x = np.zeros((domain.n_owned, 4), np.int32)
+            x[:, :3] = domain.atoms.x
+            rows[: domain.n_owned].set(x, stream=self.device.stream)
+        self._channel_rows.forward()
+
+    def _make_room(self, need: int) -> bool:
+        """Slots on all ranks, by a rule that all evaluate alike."""
+        if need <= self._capacity:
+            return False
+        self._capacity = 64 * math.ceil(need * GROWTH / 64)
+        kind = np.int64 if self.options.precision == "reproducible" else np.float32
+        self._x = self.transport.allocate("positions", self._capacity, 4, np.int32)
+        self._f = self.transport.allocate("forces", self._capacity, 4, kind)
+        self._forces = list(self._f)  # the same objects at every search
+        for part, x in zip(self._parts, self._x, strict=True):
+            part.pairs.pairs.use_slots(x)
+        return True
+
+    def _bind(self, plans: list[HaloPlan], places: list[NDArray[np.int32]], grown: bool) -> None:
+        if grown:
+            bind: Callable[..., Any] = partial(
+                self.transport.channel, plans, stream=self._ghost_stream, places=places
+            )
+            room = {"most": self._room.most} if self.starts_itself else {}
+            self.channel_x = bind(self._x, directions="forward", **room)
+            if self.starts_itself:
+                room["releases"] = self.channel_x
+            self.channel_f = bind(self._f, directions="reverse", **room)
+            return
+        for channel in (self.channel_x, self.channel_f):
+            if self.starts_itself:
+                channel.most = self._room.most
+            channel.rebind(plans, places)
+
+    def _stay_on_device(self, halo_width: float, far: bool) -> None:
+        """Prepare for the next search to run on the device, if it can; terms that reach further than pairs do need
+        the host, which looks how far."""
+        if self._domains is not None and self._tables is not None:
+            self._domains.close()
+            self._tables.close()
+            self._domains = self._tables = None
+        if not self._may_stay or far:
+            return
+        topology, room = self.system.topology, self._room
+        self._domains = DeviceDomains(
+            self.transport, self.grid, topology.leader, self.system.box, halo_width, room
+        )
+        self._most_reach = 0.5 * (halo_width - self._r_list)
+        plans = self._domains.bind([part.storage for part in self._parts])
+        self._tables = DirectTables(self.transport, room.n_pulses, room.most, room.owned, room.n_rows)
+        self._tables.bind(plans, self.channel_x, self.channel_f)
+
+    # ---- on the device ------------------------------------------------------------------------------------------
+
+    def _search_on_device(self) -> bool:
+        """Search without the host; False if it has to be repeated through the host."""
+        domains, tables, barrier = self._domains, self._tables, self._barrier
+        assert domains is not None
+        assert tables is not None
+        assert barrier is not None
+        if self._host_is_next:
+            return False
+        domains.migrate()
+        barrier.meet()
+        domains.send_ghosts()
+        barrier.meet()
+        for part, inbox, f in zip(self._parts, domains.inboxes, self._forces, strict=True):
+            part.begin_search_of(inbox, self._room.owned, self._r_list, self._r_inner, f)
+        tables.tell()
+        domains.empty()
+        barrier.meet()
+        tables.fill()
+        for part in self._parts:
+            part.count_terms()
+        lists, terms, found = self._finish()
+        *terms, owned, broken, full = self._sum([*terms, int(found[:, 0].sum()), *self._state(found, lists)])
+        if owned != self._groups.n_atoms:
+            raise DomainError(
+                f"search {self.n_searches}: the ranks own {owned} atoms together but the system has "
+                f"{self._groups.n_atoms}; more atoms gathered on a rank between two searches than it had room for, so "
+                "the simulation is unstable"
+            )
+        self._host_is_next = bool(full)
+        if broken or terms != self._expected_terms:
+            return False
+        self.counts = lists
+        self.on_device += 1
+        self._end()
+        return True
+
+    def _state(self, found: Array, lists: list[ListCounts]) -> tuple[int, int]:
+        """Whether anything of a search on the device did not fit, and whether something may not fit at the next."""
+        reach = float(found[:, 1].astype(np.int32).view(np.float32).max()) ** 0.5
+        self._reach = max(self._reach, reach)
+        room = self._room
+        lost = bool((found[:, 0] > room.owned).any())
+        sent = found[:, 2:].max(initial=0)
+        broken = reach > self._most_reach or sent > room.most or lost
+        stale = any(part.pairs.pairs.grid_is_stale for part in self._parts)
+        full = stale or sent > _FULL * room.most or (found[:, 0] > _FULL * room.owned).any()
+        slots = [part.slots.n_slots for part in self._parts]
+        return int(broken), int(full or max(slots) > _FULL * self._capacity)
+
+    # ---- both ---------------------------------------------------------------------------------------------------
+
+    def _finish(self) -> tuple[list[ListCounts], list[int], Array]:
+        """Wait for a search; counts of all lists, terms of each kind, and `DeviceDomains.found`."""
+        words = [word for part in self._parts for word in part.counters]
+        if self._domains is not None:
+            words.append(self._domains.found)
+        key = tuple(word.data.ptr for word in words)
+        if key != self._mirrored:
+            self._status, self._mirrored = Mirror(self.device, words, 1), key
+        copies = self._status.take()()
+        each = len(self._parts[0].counters)
+        lists: list[ListCounts] = []
+        terms = np.zeros(len(self._expected_terms), np.int64)
+        for k, part in enumerate(self._parts):
+            of_part = copies[k * each : (k + 1) * each]
+            lists += part.finish_search(of_part[0])
+            terms += part.terms_in(of_part[1:])
+        found = copies[-1] if self._domains is not None else np.zeros((len(self._parts), 2), np.int32)
+        return lists, terms.tolist(), found
+
+    def _end(self) -> None:
+        for part in self._parts:
+            part.keep()
+            part.start_forces(energies=False, waters_started=False)
+        self.n_searches += 1
+
+    @property
+    def _kinds(self) -> list[str]:
+        return [*self._parts[0].bonded.terms_by_kind, EXCLUSION]
+
+    @property
+    def _expected_terms(self) -> list[int]:
+        return [len(self._terms.atoms[kind]) for kind in self._kinds]
+
+    def _check_terms(self, found: list[int]) -> None:
+        """Every bonded term must belong to one rank, and every excluded pair."""
+        self._host_is_next = False
+        expected = self._expected_terms
+        if found != expected:
+            wrong = ", ".join(
+                f"{n} of {m} {kind}"
+                for kind, n, m in zip(self._kinds, found, expected, strict=True)
+                if n != m
+            )
+            raise DomainError(
+                f"search {self.n_searches}: all ranks together compute {wrong} terms; an atom has moved beyond the "
+                "halo, so the simulation is unstable or the halo too narrow"
+            )
+
+    def _sum(self, values: list[int]) -> list[int]:
+        return sum_over_processes(self.transport, values)
+
+
+def _enough_room(room: Room, owned: int, sent: int, n_pulses: int) -> Room:
+    """Room of an inbox for so many rows and somewhat more; what there is, if that will do."""
+    if n_pulses == room.n_pulses and owned < _FULL * room.owned and sent < _FULL * room.most:
+        return room
+    rows = [64 * math.ceil((_MORE_ROWS * n + _SPARE_ROWS) / 64) for n in (owned, sent)]
+    return Room(rows[0], rows[1], n_pulses)
+
+
+def sum_over_processes(transport: GpuTransport, values: list[int]) -> list[int]:
+    """Sums over all processes of what each found; collective."""
+    if transport.n_local == transport.size:
+        return list(values)
+    nothing = [0] * len(values)
+    shares = transport.each(lambda local, control: control.allgather(values if local == 0 else nothing))[0]
+    return [int(n) for n in np.sum(np.array(shares, np.int64), axis=0)]
