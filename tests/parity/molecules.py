@@ -18,7 +18,18 @@ from pulsemd.io.gromacs.system import read_system
 from pulsemd.systems import SystemFiles, system_files
 
 DATA = Path(__file__).parent / "data" / "molecules"
-MOLECULES = ("water-ethanol", "peptide", "dhfr", "charmm", "peptides", "restrained", "constrained")
+FORCE_FIELDS = ("opls", "gromos", "tip4pew", "popc", "charmm36", "sulfonamide")
+"""Made by oracles/make_topologies.py, which says what they are."""
+MOLECULES = (
+    "water-ethanol",
+    "peptide",
+    "dhfr",
+    "charmm",
+    "peptides",
+    "restrained",
+    "constrained",
+    *FORCE_FIELDS,
+)
 """The bundled mixture and peptide; DHFR in water (AMBER); a peptide with correction maps; 8 peptides, 47k atoms; the
 peptide with its heavy atoms held near positions up to 0.1 nm away from where they are; the mixture with positions of
 nine decimals and velocities that satisfy the constraints, molecules lying across faces."""
@@ -31,7 +42,11 @@ def molecule_files(name: str, folder: Path) -> SystemFiles:
     conf, top, mdp = (folder / file for file in ("conf.gro", "topol.top", "run.mdp"))
     if name == "peptides":
         _write_eight_peptides(conf, top)
-    elif name in ("dhfr", "charmm"):
+    elif name in FORCE_FIELDS and not (DATA / f"{name}.gro.gz").exists():
+        top.write_bytes(gzip.decompress((DATA / f"{name}.top.gz").read_bytes()))
+        with np.load(DATA.parent / "openmm" / f"{name}.npz") as archive:
+            write_gro(conf, read_top(top)[0], archive["positions"], None, archive["box"], name, 6)
+    elif name in ("dhfr", "charmm", *FORCE_FIELDS):
         conf.write_bytes(gzip.decompress((DATA / f"{name}.gro.gz").read_bytes()))
         top.write_bytes(gzip.decompress((DATA / f"{name}.top.gz").read_bytes()))
     else:

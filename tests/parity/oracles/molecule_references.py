@@ -1,11 +1,12 @@
 """Record energies of double-precision GROMACS, and forces of OpenMM's Reference platform or GROMACS, of molecules.
 
-usage: molecule_references.py DATA_DIRECTORY/molecules
+usage: molecule_references.py DATA_DIRECTORY/molecules [NAME ...]    (others keep what was recorded)
 
 Needs gmx_d 2022.5 (Debian 12, package gromacs) and OpenMM 8.6.1. Writes ``energies.csv`` and ``NAME.npz``
 (``atoms``, ``forces`` float32 [kJ/mol/nm], ``program``) for the systems of ``molecules.py``. The commands are those of
 ``pulsemd compare gmx``: grompp, mdrun of no step, energy. Forces of GROMACS are those of the .trr of that run,
-constraint forces not included. Forces of OpenMM are kept for rectangular boxes; the difference between the two is
+constraint forces not included. Forces of OpenMM are kept for rectangular boxes, but for those made by
+``make_topologies.py``; the difference between the two is
 printed. OpenMM's own reader of .top files makes its system; to its reaction field, which leaves excluded pairs out, a
 CustomBondForce adds q_i q_j (k_rf r^2 - c_rf) for every one of them. Of large systems every eighth atom of the solvent
 is kept.
@@ -23,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from molecules import MOLECULES, molecule_files
+from molecules import FORCE_FIELDS, MOLECULES, molecule_files, recorded_energies
 from pulsemd.io.gromacs import read_gro, read_settings
 from pulsemd.report.gromacs import gromacs_energies
 
@@ -101,9 +102,10 @@ def openmm_forces(folder: Path) -> np.ndarray:
     return forces
 
 
-def main(data: Path) -> None:
-    rows = []
-    for name in MOLECULES:
+def main(data: Path, names: list[str]) -> None:
+    kept = [name for name in MOLECULES if names and name not in names]
+    rows = [(name, *row) for name in kept for row in recorded_energies(name).items()]
+    for name in names or MOLECULES:
         with tempfile.TemporaryDirectory() as folder_name:
             folder = Path(folder_name)
             files = molecule_files(name, folder)
@@ -112,12 +114,12 @@ def main(data: Path) -> None:
             found = gromacs_energies(
                 files.configuration, files.topology, settings, (), reference if reference.exists() else None
             )
-            rows += [(name, energy, repr(value)) for energy, value in found.energies.items()]
+            rows += [(name, energy, value) for energy, value in found.energies.items()]
             forces, program = gromacs_forces(folder), found.program
             if name == "constrained":
                 rows += [(name, *row) for row in state_of_motion(folder)]
             box = read_gro(files.configuration).box
-            if not np.count_nonzero(box - np.diag(np.diag(box))):
+            if name not in FORCE_FIELDS and not np.count_nonzero(box - np.diag(np.diag(box))):
                 openmm = openmm_forces(folder)
                 off = np.linalg.norm(openmm - forces) / np.linalg.norm(forces)
                 print(f"{name}: forces of OpenMM and GROMACS differ by {off:.1e} relative", flush=True)
@@ -143,8 +145,9 @@ def main(data: Path) -> None:
         handle.write("# -ntomp 1; gmx_d energy -f point.edr -dp (files as molecules.py writes them)\n")
         table = csv.writer(handle, lineterminator="\n")
         table.writerow(["system", "energy", "gmx_d"])
+        rows.sort(key=lambda row: MOLECULES.index(row[0]))
         table.writerows(rows)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2:])
