@@ -30,6 +30,7 @@ _CODES = {
     "fene_bond": 12,
     "harmonic_distance": 0,
     "restraint_bond": 13,
+    "distance_restraint": 13,
     "cosine_angle": 14,
     "bond_bond_cross": 15,
     "bond_angle_cross": 16,
@@ -43,6 +44,8 @@ _CODES = {
     "charged_pair14": 6,
     "pair_nb": 6,
     "flat_bottom": 23,
+    "angle_restraint": 24,
+    "angle_restraint_z": 25,
 }
 """Number of each kind in the enumeration of terms.cu."""
 

@@ -132,3 +132,33 @@ __device__ void flat_bottom(const Atoms& a, int i, const int* reference, const d
     sums.energy(0, 0.5 * p[4] * beyond * beyond);
     sums.virial(r, force);
 }
+
+struct Periodic {  // k (1 - cos(n (theta - theta0))), and minus its derivative by c = cos theta, 0 where it has none
+    double energy, g;
+
+    __device__ __forceinline__ Periodic(double c, const double* p) {
+        const double argument = p[2] * (acos(c) - p[0]), s = sqrt(1.0 - c * c);
+        energy = p[1] * (1.0 - cos(argument));
+        g = s > 1e-12 ? p[1] * p[2] * sin(argument) / s : 0.0;
+    }
+};
+
+// The angle between i -> j and k -> m.
+__device__ void angle_restraint(const Atoms& atoms, int i, int j, int k, int m, const double* p, Sums& sums) {
+    const Angle t = angle_between(atoms, j, i, m, k);
+    const Periodic term(t.c, p);
+    sums.energy(0, term.energy);
+    turn(atoms, j, i, m, k, t, term.g, sums);
+}
+
+// The angle between i -> j and the z axis.
+__device__ void angle_restraint_z(const Atoms& atoms, int i, int j, const double* p, Sums& sums) {
+    const Vec a = atoms.between(j, i);
+    const double length = sqrt(dot(a, a)), c = fmin(1.0, fmax(-1.0, a.z / length));
+    const Periodic term(c, p);
+    sums.energy(0, term.energy);
+    const double h = term.g / length;
+    const Vec force = {-h * c * a.x / length, -h * c * a.y / length, h * (1.0 - c * a.z / length)};
+    atoms.add_pair(j, i, force);
+    sums.virial(a, force);
+}

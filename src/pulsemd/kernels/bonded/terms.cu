@@ -15,7 +15,7 @@ constexpr double FORCE_LIMIT = 536870912.0;  // kJ/mol/nm: a quarter of the fixe
 enum { BOND, ANGLE, UREY_BRADLEY, PROPER, IMPROPER, RYCKAERT_BELLEMANS, PAIR14, RESTRAINT, CMAP, QUARTIC_BOND,
        MORSE_BOND, CUBIC_BOND, FENE_BOND, DISTANCE_RESTRAINT, COSINE_ANGLE, BOND_BOND_CROSS, BOND_ANGLE_CROSS,
        QUARTIC_ANGLE, LINEAR_ANGLE, RESTRICTED_ANGLE, RESTRICTED_DIHEDRAL, BENDING_TORSION, DIHEDRAL_RESTRAINT,
-       FLAT_BOTTOM };
+       FLAT_BOTTOM, ANGLE_RESTRAINT, ANGLE_RESTRAINT_Z };
 
 struct Atoms {
     const int4* x;
@@ -64,23 +64,30 @@ struct Angle {
     double la, lb;
 };
 
-__device__ Angle angle_at(const Atoms& atoms, int i, int j, int k) {
-    const Vec a = atoms.between(i, j), b = atoms.between(k, j);
+__device__ Angle angle_between(const Atoms& atoms, int i, int j, int k, int m) {
+    const Vec a = atoms.between(i, j), b = atoms.between(k, m);
     const double la = sqrt(dot(a, a)), lb = sqrt(dot(b, b));
     const double c = fmin(1.0, fmax(-1.0, dot(a, b) / (la * lb)));
     return {i, j, k, c, sqrt(1.0 - c * c), a, b, la, lb};
 }
 
-// Forces of an energy whose derivative by the cosine of the angle is -g.
-__device__ void bend(const Atoms& atoms, const Angle& t, double g, Sums& sums) {
+__device__ Angle angle_at(const Atoms& atoms, int i, int j, int k) { return angle_between(atoms, i, j, k, j); }
+
+// Forces of an energy whose derivative by the cosine of the angle between `a`, from atom j to i, and `b`, from m to k,
+// is -g.
+__device__ void turn(const Atoms& atoms, int i, int j, int k, int m, const Angle& t, double g, Sums& sums) {
     const Vec a = t.a, b = t.b;
     const double c = t.c, ab = t.la * t.lb, aa = t.la * t.la, bb = t.lb * t.lb;
     const Vec fi = {g * (b.x / ab - c * a.x / aa), g * (b.y / ab - c * a.y / aa), g * (b.z / ab - c * a.z / aa)};
     const Vec fk = {g * (a.x / ab - c * b.x / bb), g * (a.y / ab - c * b.y / bb), g * (a.z / ab - c * b.z / bb)};
-    atoms.add_pair(t.i, t.j, fi);
-    atoms.add_pair(t.k, t.j, fk);
+    atoms.add_pair(i, j, fi);
+    atoms.add_pair(k, m, fk);
     sums.virial(a, fi);
     sums.virial(b, fk);
+}
+
+__device__ void bend(const Atoms& atoms, const Angle& t, double g, Sums& sums) {
+    turn(atoms, t.i, t.j, t.k, t.j, t, g, sums);
 }
 
 __device__ void harmonic_angle(const Atoms& atoms, const Angle& t, double theta0, double stiffness, Sums& sums) {
@@ -198,6 +205,7 @@ __device__ void of_one_or_two(const Kind& kind, int term, const Atoms& a, int i,
         case DISTANCE_RESTRAINT: return distance_restraint(a, i, j, p, sums);
         case PAIR14: return pair14(a, i, j, p, sums);
         case RESTRAINT: return restrain(a, i, kind.reference + 3 * term, p, sums);
+        case ANGLE_RESTRAINT_Z: return angle_restraint_z(a, i, j, p, sums);
         case FLAT_BOTTOM: return flat_bottom(a, i, kind.reference + 3 * term, p, sums);
     }
 }
@@ -225,6 +233,7 @@ __device__ void compute(const Kind& kind, int term, const Atoms& a, const int* _
     const double* p = kind.parameters + (size_t)kind.n_parameters * kind.index[term];
     if (kind.n_atoms <= 2) return of_one_or_two(kind, term, a, s[0], s[1], p, sums);
     if (kind.n_atoms == 3) return of_three(kind.kind, a, s[0], s[1], s[2], p, sums);
+    if (kind.kind == ANGLE_RESTRAINT) return angle_restraint(a, s[0], s[1], s[2], s[3], p, sums);
     const Dihedral d = dihedral(a, s[0], s[1], s[2], s[3]);
     switch (kind.kind) {
         case PROPER: return proper(a, d, p, sums);
