@@ -51,7 +51,9 @@ def evaluate(pair_forces, with_energies=True, prune=False, blocks=None):
     fast = pair_forces.precision == "fast"
     forces = device.zeros((slots.capacity, 4), np.float32 if fast else np.int64)
     energies = device.zeros(11, np.float64 if fast else np.int64)
-    pair_forces.forces(forces, energies if with_energies else None, prune=prune, blocks=blocks)
+    if prune:
+        pair_forces.prune()
+    pair_forces.forces(forces, energies if with_energies else None, blocks=blocks)
     pair_forces.check()
     raw, sums = device.to_host(forces), device.to_host(energies)
     assert not raw[:, 3].any()

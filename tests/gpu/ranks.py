@@ -97,7 +97,9 @@ class RankForces:
         self.exclusions.settle_in(slots, f, sums)
         self.bonded.settle_in(slots, f, sums)
         self.exclusions.start_forces(True, False)
-        self.pairs.forces(f, sums[:N_PAIR_SUMS], prune)
+        if prune:
+            self.pairs.prune()
+        self.pairs.forces(f, sums[:N_PAIR_SUMS])
         if self.bonded.n_terms:
             self.bonded.add_forces(True)
         rows = device.to_host(f)[device.to_host(slots.slot_of_gid), :3]
@@ -123,7 +125,9 @@ class RankForces:
 
     def local(self, energies=True, prune=False):
         self.exclusions.start_forces(energies, False)
-        self.pairs.forces(self.f, self.sums[:N_PAIR_SUMS] if energies else None, prune)
+        if prune:
+            self.pairs.prune()
+        self.pairs.forces(self.f, self.sums[:N_PAIR_SUMS] if energies else None)
         if self.bonded.n_terms:
             self.bonded.add_part(0, energies)
 
@@ -132,7 +136,9 @@ class RankForces:
         device.fork(self.stream)
         self.exclusions.start_ghost_forces(energies)
         totals = self.sums[:N_PAIR_SUMS] if energies else None
-        self.pairs.forces(self.f, totals, prune, part=1, stream=self.stream)
+        if prune:
+            self.pairs.prune(1, self.stream)
+        self.pairs.forces(self.f, totals, part=1, stream=self.stream)
         if self.bonded.n_terms:
             self.bonded.add_part(1, energies)
         device.join(self.stream)
@@ -147,7 +153,7 @@ def forces_of_ranks(device, system, shape, r_list, precision, kind="staged", pru
     for rank, domain in enumerate(domains):
         region = region_of(grid, rank, system.box, r_list, domain.halo_width)
         part = RankForces(device, system, precision, region)
-        part.search(domain, r_list)
+        part.search(domain, r_list, 0.5 * (system.settings.rcoulomb + r_list) if prune else None)
         part.local(prune=prune)
         part.nonlocal_(prune=prune)
         if prune:  # once more with what the pruning kept

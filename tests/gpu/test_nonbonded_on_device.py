@@ -263,3 +263,55 @@ def test_a_slab_between_vacuum_matches_the_cpu(device, precision):
         assert (counts.pairs, counts.excluded) == (cpu.pairs, cpu.excluded)
         assert relative(evaluate(pair_forces).forces, cpu.forces) < TOLERANCE
         rows = pair_forces.slots.x, pair_forces.slots.gid
+
+
+def tiles_of(device, counters, entry_room, entries, groups, masks):
+    """(k, 4) of every tile of a list: supercluster, j-cluster, half, i-cluster."""
+    entries, groups, masks = (device.to_host(a) for a in (entries, groups, masks))
+    found = []
+    largest, others = entry_room
+    for size, count in enumerate(counters):
+        first = 0 if size == len(counters) - 1 else largest + size * others
+        for super_, begin, end, _ in entries[first : first + count]:
+            for group in range(begin, end):
+                words = masks[2 * group : 2 * group + 2, 0]
+                bits = (words[:, None] >> np.arange(32, dtype=np.uint32)) & 1
+                half, bit = np.nonzero(bits)
+                rows = np.column_stack([np.full(len(bit), super_), groups[group, bit // 8], half, bit % 8])
+                found.append(rows)
+    return np.concatenate(found)
+
+
+def smallest_distances(device, pair_forces, tiles, box):
+    """Of the pairs of each tile, all slots alike, nm."""
+    x = device.to_host(pair_forces.slots.x)[:, :3]
+    i = 64 * tiles[:, 0, None] + 8 * tiles[:, 3, None] + np.arange(8)
+    j = 8 * tiles[:, 1, None] + 4 * tiles[:, 2, None] + np.arange(4)
+    d = (x[i][:, :, None] - x[j][:, None]).astype(np.float64) / 2.0**32 @ box
+    return np.sqrt((d * d).sum(-1)).min((1, 2))
+
+
+@pytest.mark.parametrize("displacement", ["relative", "pairwise"])
+@pytest.mark.parametrize("name", ["orthorhombic", "triclinic"])
+def test_a_pruning_keeps_the_tiles_with_a_pair_within_the_inner_radius_and_no_other(
+    device, name, displacement
+):
+    box = 0.7 * LARGE[name]
+    system, options = make_system(box, seed=8), settings(rcoulomb=0.45, rvdw=0.45)
+    pair_forces = make_forces(device, system, options, lj_table("geometric"), "fast")
+    pair_forces.search(*rows_on(device, system.x), box, 0.62, r_inner=0.5)
+    assert pair_forces.spec.displacement == "relative"
+    pair_forces.spec = replace(pair_forces.spec, displacement=displacement)
+    moved = device.to_host(pair_forces.slots.x)
+    moved[:, :3] += np.random.default_rng(1).integers(-(2**25), 2**25, (len(moved), 3), np.int32)
+    pair_forces.slots.x.set(moved)
+    pair_forces.prune()
+    pairs = pair_forces.pairs.lists[0]
+    shape = pair_forces.pairs.counts.entries_by_size, pairs.entry_room
+    listed = tiles_of(device, *shape, pairs.entries, pairs.groups, pairs.masks)
+    kept = {tuple(tile) for tile in tiles_of(device, *shape, *pairs.kept).tolist()}
+    nearest = smallest_distances(device, pair_forces, listed, box)
+    wanted = {tuple(tile) for tile in listed[nearest < 0.5].tolist()}
+    allowed = {tuple(tile) for tile in listed[nearest < 0.5001].tolist()}
+    assert wanted <= kept <= allowed
+    assert len(wanted) < 0.8 * len(listed)

@@ -9,7 +9,7 @@ from pulsemd.base.errors import TransportError
 from pulsemd.device import compile_all
 from pulsemd.device.cuda import find_device_problem
 from pulsemd.device.program import CudaProgram, cache_folder, compile_program, program_text
-from pulsemd.kernels.nonbonded.cuda_programs import pair_program
+from pulsemd.kernels.nonbonded.cuda_programs import pair_program, prune_program
 from pulsemd.kernels.nonbonded.spec import KernelSpec
 
 needs_compiler = pytest.mark.skipif(
@@ -46,7 +46,7 @@ def test_a_missing_header_is_named_with_the_places_searched():
 def test_variants_differ_in_text():
     spec = KernelSpec("fast", "geometric", "relative", True, False)
     exact = KernelSpec("reproducible", "geometric", "pairwise", True, False)
-    programs = [pair_program(spec), pair_program(spec, prune=True), pair_program(exact)]
+    programs = [pair_program(spec), prune_program(spec), pair_program(exact)]
     assert len({program_text(program) for program in programs}) == 3
     assert [program.exact for program in programs] == [False, False, True]
 

@@ -200,7 +200,9 @@ class DevicePart:
 
     def local_forces(self, energies: bool, prune: bool) -> None:
         """Add what needs no ghost."""
-        self.pairs.forces(self.forces, self.pair_sums if energies else None, prune)
+        if prune:
+            self.pairs.prune()
+        self.pairs.forces(self.forces, self.pair_sums if energies else None)
         if self.bonded.n_terms:
             self.bonded.add_part(0, energies)
 
@@ -208,7 +210,9 @@ class DevicePart:
         """Begin the forces of ghosts and add what needs ghosts, on the stream of ghosts."""
         self.exclusions.start_ghost_forces(energies)
         totals = self.pair_sums if energies else None
-        self.pairs.forces(self.forces, totals, prune, part=1, stream=self._ghost_stream)
+        if prune:
+            self.pairs.prune(1, self._ghost_stream)
+        self.pairs.forces(self.forces, totals, part=1, stream=self._ghost_stream)
         if self.bonded.n_terms:
             self.bonded.add_part(1, energies)
 

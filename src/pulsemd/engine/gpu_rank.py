@@ -253,6 +253,7 @@ class GpuRank:
         rows[gid >= 0, :3] = x[gid[gid >= 0]]
         with self.device.current():
             self._slots.x[...] = self.device.to_device(rows)
+        self._pairs.prune()
         self._start_forces(energies=False, waters_started=False)
         self._update.set_work(thermostat_work)
         self.thermostat_work = thermostat_work
@@ -327,7 +328,7 @@ class GpuRank:
             self._launch_steps(step, n, energies, timer)
         else:
             s = self.system.settings
-            phases = [(step - self._first_step) % PRUNE_INTERVAL]
+            phases = [step == self._first_step, (step - self._first_step) % PRUNE_INTERVAL]
             phases += [step % interval for interval in (s.nsttcouple, s.nstcomm) if interval > 0]
             work = partial(self._launch_steps, step, n, energies, self._silent)
             timer.timed("steps", partial(self._graphs.run, (n, energies, *phases), n, work))
@@ -388,8 +389,10 @@ class GpuRank:
         add_forces(self.flags.energies)
 
     def _pair_forces(self) -> None:
-        prune = self._r_inner is not None and (self.flags.step - self._first_step) % PRUNE_INTERVAL == 0
-        self._pairs.forces(self.f, self._pair_sums if self.flags.energies else None, prune)
+        age = self.flags.step - self._first_step
+        if age > 0 and age % PRUNE_INTERVAL == 0:  # a search ends with a pruning
+            self._pairs.prune()
+        self._pairs.forces(self.f, self._pair_sums if self.flags.energies else None)
 
     def update(self) -> None:
         """Thermostat, kick, drift, constraints, the start of the next forces; on energy steps also the sums."""

@@ -23,6 +23,10 @@ _WARPS_RESIDENT = {
 """Warps of a multiprocessor that the registers must allow, by precision and energies."""
 
 
+PRUNE_WARPS = 4
+"""Warps of a block of ``prune_pairs``."""
+
+
 def warps_for(n_superclusters: int) -> int:
     """Warps of a block, by measurement."""
     return 2 if n_superclusters in _MIDDLE else 4
@@ -33,16 +37,12 @@ def blocks_resident(spec: KernelSpec, warps: int) -> int:
     return max(1, _WARPS_RESIDENT[spec.precision, spec.energies] // warps)
 
 
-def pair_program(
-    spec: KernelSpec, prune: bool = False, warps: int = 4, chunk: int = CHUNKS[0]
-) -> CudaProgram:
+def pair_program(spec: KernelSpec, warps: int = 4, chunk: int = CHUNKS[0]) -> CudaProgram:
     """The program of one variant; its kernel is ``pair_forces``.
 
     Parameters
     ----------
     spec : KernelSpec
-    prune : bool
-        Read the masks of the search and write those within the inner radius; fast mode only.
     warps : int
         Warps of a block; changes the launch shape, never a result in reproducible mode.
     chunk : int
@@ -54,7 +54,6 @@ def pair_program(
         "WARPS": warps,
         "MIN_BLOCKS": blocks_resident(spec, warps),
         "ENERGIES": int(spec.energies),
-        "PRUNE": int(prune),
         "EXACT": int(exact),
         "RELATIVE": int(spec.displacement == "relative"),
         "ORTHORHOMBIC": str(spec.orthorhombic).lower(),
@@ -83,21 +82,34 @@ def pair_program(
     )
 
 
+def prune_program(spec: KernelSpec) -> CudaProgram:
+    """The program whose kernel ``prune_pairs`` prunes a list; only the displacements and the box of ``spec`` matter."""
+    defines = {
+        "WARPS": PRUNE_WARPS,
+        "RELATIVE": int(spec.displacement == "relative"),
+        "ORTHORHOMBIC": str(spec.orthorhombic).lower(),
+    }
+    return CudaProgram(
+        "pulsemd.kernels.nonbonded",
+        "prune_pairs.cu",
+        tuple(defines.items()),
+        headers=("pulsemd.kernels.search",),
+    )
+
+
 def programs() -> Iterator[CudaProgram]:
     """Every variant that a run can ask for; of other launch shapes, which change two sizes only, and of other formulas
     some."""
     rules, booleans = ("geometric", "lorentz-berthelot", "table"), (False, True)
     for rule, orthorhombic, energies in product(rules, booleans, booleans):
-        for displacement, prune in product(("relative", "pairwise"), booleans):
-            yield pair_program(KernelSpec("fast", rule, displacement, orthorhombic, energies), prune)
-            if not prune:
-                yield pair_program(KernelSpec("reproducible", rule, displacement, orthorhombic, energies))
+        for displacement, precision in product(("relative", "pairwise"), ("fast", "reproducible")):
+            yield pair_program(KernelSpec(precision, rule, displacement, orthorhombic, energies))
+    for displacement, orthorhombic in product(("relative", "pairwise"), booleans):
+        yield prune_program(KernelSpec("fast", "geometric", displacement, orthorhombic, False))
     for precision, rule, energies, ending in product(
         ("fast", "reproducible"), rules, booleans, list(LENNARD_JONES)[1:]
     ):
         yield pair_program(KernelSpec(precision, rule, "relative", True, energies, ending=ending))
     for warps, chunk in ((2, CHUNKS[0]), (4, CHUNKS[1])):
-        yield pair_program(KernelSpec("fast", "geometric", "relative", True, False), False, warps, chunk)
-        yield pair_program(
-            KernelSpec("reproducible", "geometric", "relative", True, False), False, warps, chunk
-        )
+        yield pair_program(KernelSpec("fast", "geometric", "relative", True, False), warps, chunk)
+        yield pair_program(KernelSpec("reproducible", "geometric", "relative", True, False), warps, chunk)

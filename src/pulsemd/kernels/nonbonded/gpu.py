@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,13 @@ from pulsemd.base.errors import UnstableError
 from pulsemd.device.cuda import CudaDevice
 from pulsemd.forcefield.nonbonded import LennardJonesTable
 from pulsemd.kernels.nonbonded.cuda_formula import pair_values
-from pulsemd.kernels.nonbonded.cuda_programs import blocks_resident, pair_program, warps_for
+from pulsemd.kernels.nonbonded.cuda_programs import (
+    PRUNE_WARPS,
+    blocks_resident,
+    pair_program,
+    prune_program,
+    warps_for,
+)
 from pulsemd.kernels.nonbonded.parameters import AtomParameters, kernel_combination
 from pulsemd.kernels.nonbonded.potential import PairPotential
 from pulsemd.kernels.nonbonded.settings import PairSettings, pair_constants
@@ -126,7 +133,7 @@ class GpuPairForces:
         self._no_totals = device.zeros(11, np.float64 if precision == "fast" else np.int64)
         self._launches: dict[tuple[Any, ...], Callable[[], None]] = {}
         self._prepared_for: tuple[Any, ...] = ()
-        self._needs_pairwise = False
+        self._needs_pairwise = self._prunes = False
         self.version = 0
 
     @property
@@ -142,7 +149,8 @@ class GpuPairForces:
         Parameters
         ----------
         r_inner : float, nm, optional
-            Radius that a pruning call of `forces` keeps, between the cutoff and ``r_list``.
+            Radius, between the cutoff and ``r_list``, of the pairs that a pruning keeps; in fast mode this ends
+            with one, so that `forces` never sees the longer list. Ignored in reproducible mode.
         *ghosts
             As the last parameters of `GpuSearch.begin`.
         """
@@ -176,7 +184,29 @@ class GpuPairForces:
         )
         self._set_constants(box, r_list if r_inner is None else r_inner)
         self._keep_launches()
+        self._prunes = r_inner is not None and self.precision == "fast"
+        for part in range(len(self.pairs.lists)):
+            self.prune(part)
         return counts
+
+    def prune(self, part: int = 0, stream: Any = None) -> None:
+        """From now on `forces` evaluates the listed tiles that have a pair within ``r_inner`` now, if that was given.
+
+        Parameters
+        ----------
+        part, stream
+            As for `forces`.
+        """
+        if self._prunes:
+            self._launch(
+                ("prune", self.spec, part, stream and stream.ptr), partial(self._bind_prune, part, stream)
+            )
+
+    def _launch(self, key: tuple[Any, ...], bind: Callable[[], Callable[[], None]]) -> None:
+        launch = self._launches.get(key)
+        if launch is None:
+            launch = self._launches[key] = bind()
+        launch()
 
     def _keep_launches(self) -> None:
         """Forget the prepared launches if an array of theirs was replaced or the variant is another."""
@@ -215,7 +245,6 @@ class GpuPairForces:
         self,
         forces: Any,
         energies: Any = None,
-        prune: bool = False,
         blocks: int | None = None,
         part: int = 0,
         stream: Any = None,
@@ -228,10 +257,6 @@ class GpuPairForces:
             OUTPUT, added to; by slot.
         energies : (11,) float64 kJ/mol, or int64 in units of 2^-20 of it; optional
             OUTPUT, added to: Lennard-Jones, Coulomb, and the virial sum of r_ij (x) f_ij, row by row.
-        prune : bool
-            Also work out which tiles have a pair within ``r_inner`` now: until the next search or the next
-            pruning call, calls that do not prune evaluate only those. Ignored in reproducible mode, where the
-            pairs are those of the search.
         blocks : int, optional
             Blocks of the launch; any number gives the same sums. Default: about one for each entry of the list.
         part : int
@@ -239,25 +264,31 @@ class GpuPairForces:
         stream : optional
             Stream to launch on; default the device's main one.
         """
-        prune = prune and self.precision == "fast"
         totals = None if energies is None else energies.data.ptr
-        key = (self.spec, forces.data.ptr, totals, prune, blocks, part, stream and stream.ptr)
-        launch = self._launches.get(key)
-        if launch is None:
-            launch = self._launches[key] = self._bind(forces, energies, prune, blocks, part, stream)
-        launch()
+        key = (self.spec, self._prunes, forces.data.ptr, totals, blocks, part, stream and stream.ptr)
+        self._launch(key, partial(self._bind, forces, energies, blocks, part, stream))
+
+    def _bind_prune(self, part: int, stream: Any) -> Callable[[], None]:
+        kernel = self.device.kernel(prune_program(self.spec), "prune_pairs")
+        pairs = self.pairs.lists[part]
+        return kernel.bind(
+            self._entries[part], 32 * PRUNE_WARPS, self.slots.x, self.pairs.super_center, pairs.entries,
+            *(np.int32(n) for n in pairs.entry_room), pairs.groups, pairs.masks, pairs.counters, self._constants,
+            *pairs.kept, stream=stream,
+        )  # fmt: skip
 
     def _bind(
-        self, forces: Any, energies: Any, prune: bool, blocks: int | None, part: int, stream: Any
+        self, forces: Any, energies: Any, blocks: int | None, part: int, stream: Any
     ) -> Callable[[], None]:
         spec = replace(self.spec, energies=energies is not None)
-        kernel = self.device.kernel(pair_program(spec, prune, self._warps, self.pairs.chunk), "pair_forces")
+        kernel = self.device.kernel(pair_program(spec, self._warps, self.pairs.chunk), "pair_forces")
         slots, pairs = self.slots, self.pairs.lists[part]
         room = [np.int32(n) for n in pairs.entry_room]
+        entries, groups, masks = pairs.kept if self._prunes else (pairs.entries, pairs.groups, pairs.masks)
         return kernel.bind(
             self._blocks(spec, part) if blocks is None else blocks, 32 * self._warps,
-            slots.x, slots.parameters, self.pairs.super_center, pairs.entries, *room, pairs.groups,
-            pairs.masks, pairs.outer, pairs.words, pairs.counters, self._constants, self._table,
+            slots.x, slots.parameters, self.pairs.super_center, entries, *room, groups, masks, pairs.words,
+            pairs.counters, self._constants, self._table,
             np.int32(self.n_types), forces, self._no_totals if energies is None else energies, self._error,
             stream=stream,
         )  # fmt: skip

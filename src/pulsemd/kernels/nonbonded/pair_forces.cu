@@ -5,10 +5,9 @@
 // j-cluster. Forces on i stay in registers for the whole entry, forces on j are summed over the eight i-lanes and
 // added to memory.
 //
-// Macros: WARPS, CHUNK, MIN_BLOCKS, ENERGIES, PRUNE, EXACT, RELATIVE, ORTHORHOMBIC, TABLE; 0 or 1 but for the
+// Macros: WARPS, CHUNK, MIN_BLOCKS, ENERGIES, EXACT, RELATIVE, ORTHORHOMBIC, TABLE; 0 or 1 but for the
 // first three. RELATIVE: positions become float relative to the supercluster's centre once per atom; else the
 // difference of every pair is taken in integers.
-// PRUNE: groups are read with the masks of the search, and those of the tiles still within the inner radius kept.
 // EXACT: the force of a pair depends on nothing but the pair, and sums are integers. Positions are first rounded to a
 // grid of 2^-23 nm (position_grid.cuh), on which differences are exact whatever they are taken relative to; arithmetic is IEEE as
 // written; each component of a pair's force is rounded once, to 2^-14 kJ/mol/nm.
@@ -230,7 +229,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, MIN_BLOCKS)
 pair_forces(const int4* __restrict__ x, const float2* __restrict__ parameters, const int4* __restrict__ centers,
             const int4* __restrict__ entries, const int entry_capacity, const int super_capacity,
             const int4* __restrict__ groups,
-            uint4* __restrict__ masks, const uint2* __restrict__ outer, const uint32* __restrict__ words,
+            const uint4* __restrict__ masks, const uint32* __restrict__ words,
             const long long* __restrict__ counters, const float* __restrict__ constants,
             const float2* __restrict__ table, const int n_types, Stored* __restrict__ forces, Total* __restrict__ totals,
             int* __restrict__ error) {
@@ -245,9 +244,9 @@ pair_forces(const int4* __restrict__ x, const float2* __restrict__ parameters, c
                            constants[27], constants[28], constants[29], constants[30], constants[31], constants[32]};
   const Frame frame = load_frame(constants + 8);
   // Read before it is known whether entry number blockIdx.x is of the largest class: two waits become one.
-  const int4 likely = entries[min(int(blockIdx.x), entry_capacity - 1)];
-  int n_entries = 0;
-  for (int size = 0; size < SIZES; size++) n_entries += int(counters[ENTRIES + size]);
+  const int guess = min(int(blockIdx.x), entry_capacity - 1);
+  const int4 likely = entries[guess];
+  const int n_entries = entries_in_all(counters);
   const float4* const my_i = pinned(i_atom + ti, lane);
   // After the sum over i-lanes, lane 2 * d + h of a j has component d of the force on its slot in half h.
   const uint32 my_force = __shfl_sync(ALL_LANES, 4 * (4 * (ti & 1) + tj) + (ti >> 1), lane);  // pinned too
@@ -257,11 +256,8 @@ pair_forces(const int4* __restrict__ x, const float2* __restrict__ parameters, c
   uint32 worst = 0;
 
   for (int e = blockIdx.x; e < n_entries; e += gridDim.x) {
-    int4 entry = likely;
-    int size = SIZES - 1, rank = e;
-    while (rank >= int(counters[ENTRIES + size])) rank -= int(counters[ENTRIES + size--]);
-    if (size < SIZES - 1 || e != blockIdx.x)
-      entry = entries[first_of_class(size, entry_capacity, super_capacity) + rank];
+    const int at = place_of_entry(e, counters, entry_capacity, super_capacity);
+    const int4 entry = at == guess ? likely : entries[at];
     const int4 center = centers[entry.x];
     const int n_groups = entry.z - entry.y;
     __syncthreads();
@@ -292,15 +288,7 @@ pair_forces(const int4* __restrict__ x, const float2* __restrict__ parameters, c
 #endif
       j_more[s].value[3] = __int_as_float(32 * cluster);
     }
-    if (threadIdx.x < n_groups) {
-      uint4 listed = masks[entry.y + threadIdx.x];
-#if PRUNE
-      const uint2 all = outer[entry.y + threadIdx.x];
-      listed.x = all.x;
-      listed.z = all.y;
-#endif
-      group_mask[threadIdx.x] = listed;
-    }
+    if (threadIdx.x < n_groups) group_mask[threadIdx.x] = masks[entry.y + threadIdx.x];
     __syncthreads();
     Sum fx[8], fy[8], fz[8];
     [[maybe_unused]] int n_strong = 0;
@@ -309,9 +297,6 @@ pair_forces(const int4* __restrict__ x, const float2* __restrict__ parameters, c
 
     for (int g = warp; g < n_groups; g += WARPS) {
       const uint4 listed = group_mask[g];
-#if PRUNE
-      uint32 inner[2] = {0, 0};
-#endif
       uint32 word[2] = {ALL_LANES, ALL_LANES};
       if (listed.y) word[0] = words[size_t(listed.y) * 32 + lane];
       if (listed.w) word[1] = words[size_t(listed.w) * 32 + lane];
@@ -348,9 +333,6 @@ pair_forces(const int4* __restrict__ x, const float2* __restrict__ parameters, c
               for (int v = 1; v < J_VALUES; v++) j[v] = b.more.value[v - 1];
               const float3 d = displacement(xi, b.atom, frame);
               const float r2 = square(d);
-#if PRUNE
-              if (__any_sync(ALL_LANES, (r2 < k.inner2) & ((word[h] & bit) != 0))) inner[h] |= bit << (8 * jm);
-#endif
               float pair[PAIR_VALUES] = {};
 #if TABLE
               const float2* const of_types = table + PAIR_VALUES / 2 * (__float_as_int(more_i.value[I_VALUES - 1]) +
@@ -411,9 +393,6 @@ pair_forces(const int4* __restrict__ x, const float2* __restrict__ parameters, c
         const Sum sum = fold(third ? sz : sxy, third ? sxy : sz, 4);
         add_where(ti < 6, forces + size_t(__float_as_uint(my_j[J_STRIDE].w) + my_force), stored(sum));
       }
-#if PRUNE
-      if (lane == 0) masks[entry.y + g] = make_uint4(inner[0], listed.y, inner[1], listed.w);
-#endif
     }
 
     // Sum over the four j-lanes of each i: the lane's bits 3 and 4 say which of the clusters it ends with.

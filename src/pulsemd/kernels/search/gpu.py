@@ -295,7 +295,10 @@ class GpuSearch:
         groups = 48 * n_super
         words = 1 + (2 * groups if self.exact else 40 * n_super)
         room = entries_for(groups, self.chunk, n_super), groups, words
-        self.lists = [ClusterList.make(device, counters, room, n_super) for counters in self._of_lists()]
+        self.lists = [self._make_list(counters, room, n_super) for counters in self._of_lists()]
+
+    def _make_list(self, counters: Any, room: tuple[int, int, int], n_super: int) -> ClusterList:
+        return ClusterList.make(self.device, counters, room, n_super, pruned=not self.exact)
 
     def _of_lists(self) -> list[Any]:
         """The counters of each list."""
@@ -369,7 +372,7 @@ class GpuSearch:
             self._max_super, LIST_THREADS, self._grid, self._settings, self.scale, self._bin_start,
             self._column_start, slots.x, slots.gid, slots.slot_of_gid, self._cluster_center, self._cluster_half,
             self.super_center, self._super_half, self._super_extent, self._exclusion_offset,
-            self._exclusion_atoms, pairs.entries, pairs.groups, pairs.masks, pairs.outer, pairs.words,
+            self._exclusion_atoms, pairs.entries, pairs.groups, pairs.masks, pairs.words,
             pairs.counters, *(np.int64(room) for room in pairs.room), np.int32(self._max_super),
             self.counters, slots.leader,
         )  # fmt: skip
@@ -393,9 +396,7 @@ class GpuSearch:
             return False
         for part, room in enumerate(rooms):
             if room is not None:
-                self.lists[part] = ClusterList.make(
-                    self.device, self.lists[part].counters, room, self._max_super
-                )
+                self.lists[part] = self._make_list(self.lists[part].counters, room, self._max_super)
         self._unbind()
         for pairs in self.lists:
             for counter in (pairs.counters[1:5], pairs.counters[FIRST_OF_ENTRIES:]):

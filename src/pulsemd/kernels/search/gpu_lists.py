@@ -80,8 +80,6 @@ class ClusterList:
     masks : (2 * capacity, 2) uint32
         For each half (slots 0-3, 4-7 of the j-clusters) of each group: bit 8 * k + c if i-cluster c acts on
         j-cluster k, and the number of the word of each lane.
-    outer : (2 * capacity,) uint32
-        The masks as the search left them; `masks` may have been pruned since.
     words : (capacity, 32) uint32
         Bit 8 * k + c of lane 8 * j + i: the pair acts. Number 0 has all bits set.
     counters : (17,) int64
@@ -89,32 +87,40 @@ class ClusterList:
         Entries of the largest class, groups and words that there is room for.
     entry_room : (int, int)
         Entries of the largest class, and of each of the others, that there is room for.
+    kept : (entries, groups, masks), or None
+        What a pruning keeps of those three, each entry in its place with fewer groups; not in exact lists.
     """
 
     entries: Any
     groups: Any
     masks: Any
-    outer: Any
     words: Any
     counters: Any
     room: tuple[int, int, int]
     entry_room: tuple[int, int]
+    kept: tuple[Any, Any, Any] | None
 
     @classmethod
     def make(
-        cls, device: CudaDevice, counters: Any, room: tuple[int, int, int], max_super: int
+        cls, device: CudaDevice, counters: Any, room: tuple[int, int, int], max_super: int, pruned: bool
     ) -> ClusterList:
-        """An empty list; ``max_super`` superclusters are possible."""
+        """An empty list; ``max_super`` superclusters are possible, and with ``pruned`` it has what prunings keep."""
         entries, groups, words = room
+
+        def tiles() -> tuple[Any, Any, Any]:
+            return (
+                device.empty((entries + (SIZES - 1) * max_super, 4), np.int32),
+                device.empty((groups, 4), np.int32),
+                device.empty((2 * groups, 2), np.uint32),
+            )
+
         made = cls(
-            device.empty((entries + (SIZES - 1) * max_super, 4), np.int32),
-            device.empty((groups, 4), np.int32),
-            device.empty((2 * groups, 2), np.uint32),
-            device.empty(2 * groups, np.uint32),
+            *tiles(),
             device.empty((words, 32), np.uint32),
             counters,
             room,
             (entries, max_super),
+            tiles() if pruned else None,
         )
         device.fill_ones(made.words[0])
         return made

@@ -27,7 +27,6 @@ struct ListArrays {
   int4* entries;
   int4* groups;
   uint2* masks;
-  uint32* outer;
   uint32* words;
   long long* counters;
   long long entry_capacity, group_capacity, word_capacity;
@@ -144,7 +143,6 @@ __device__ void write_entry(Items& items, int super, int taken, const ListArrays
     }
     if (lane == 0 && fits) {
       list.masks[2 * (first + group) + half] = make_uint2(mask, uint32(number));
-      list.outer[2 * (first + group) + half] = mask;
       if (half == 0) list.groups[first + group] = make_int4(clusters[0], clusters[1], clusters[2], clusters[3]);
     }
   }
@@ -161,7 +159,7 @@ list_clusters(const ColumnGrid* __restrict__ column_grid, const ListSettings* __
               const float4* __restrict__ cluster_half, const int4* __restrict__ super_center,
               const float4* __restrict__ super_half, const uint4* __restrict__ super_extent,
               const long long* __restrict__ exclusion_offset, const int* __restrict__ exclusion_atoms, int4* entries,
-              int4* groups, uint2* masks, uint32* outer, uint32* words, long long* counters,
+              int4* groups, uint2* masks, uint32* words, long long* counters,
               const long long entry_capacity, const long long group_capacity, const long long word_capacity,
               const int super_capacity, const long long* search_counters, const int4* __restrict__ leader) {
   __shared__ int4 i_x[64];
@@ -182,7 +180,7 @@ list_clusters(const ColumnGrid* __restrict__ column_grid, const ListSettings* __
   const int* const column_start = first_column + (NONLOCAL ? grid.columns0 * grid.columns1 : 0);
   const ListSettings settings = *list_settings;
   const LatticeScale scale = load_scale(scale_of_box);
-  const ListArrays list = {entries, groups, masks, outer, words, counters, entry_capacity, group_capacity, word_capacity, super_capacity};
+  const ListArrays list = {entries, groups, masks, words, counters, entry_capacity, group_capacity, word_capacity, super_capacity};
   // Distances of boxes are right if all their points are nearest images of each other; always in a diagonal box.
   const float widest = __uint_as_float(uint32(search_counters[SUPER_RADIUS]));
   const bool boxes_are_right = ORTHORHOMBIC || settings.radius + 2.0f * widest <= settings.half_width;

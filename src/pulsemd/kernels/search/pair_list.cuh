@@ -28,3 +28,16 @@ __device__ __forceinline__ int end_of_owned(const long long* counters, int n) {
 __device__ __forceinline__ int first_of_class(int size, int entry_capacity, int super_capacity) {
   return size == SIZES - 1 ? 0 : entry_capacity + size * super_capacity;
 }
+
+__device__ __forceinline__ int entries_in_all(const long long* counters) {
+  int n = 0;
+  for (int size = 0; size < SIZES; size++) n += int(counters[ENTRIES + size]);
+  return n;
+}
+
+// Where entry number e is, counted from the first of the largest class on.
+__device__ __forceinline__ int place_of_entry(int e, const long long* counters, int entry_capacity, int super_capacity) {
+  int size = SIZES - 1, rank = e;
+  while (rank >= int(counters[ENTRIES + size])) rank -= int(counters[ENTRIES + size--]);
+  return first_of_class(size, entry_capacity, super_capacity) + rank;
+}
