@@ -153,6 +153,10 @@ class GpuRank:
         self._update.set_step(system.step)
         self._update.set_start(system.step)
         self._beside = self._work_beside_pairs()
+        # A step is then the pair kernel and the move, each of which can begin while the other ends.
+        self._two_kernels = (
+            not self._beside and self._update.is_one_kernel and self._exclusions.starts_in_moves
+        )
         self._graphs = StepGraphs(self.device) if options.graph and not options.trace else None
         self._phases = self.phases()
         self._silent = PhaseTimer()
@@ -389,10 +393,12 @@ class GpuRank:
         add_forces(self.flags.energies)
 
     def _pair_forces(self) -> None:
-        age = self.flags.step - self._first_step
-        if age > 0 and age % PRUNE_INTERVAL == 0:  # a search ends with a pruning
+        age, energies = self.flags.step - self._first_step, self.flags.energies
+        prune = age > 0 and age % PRUNE_INTERVAL == 0  # a search ends with a pruning
+        if prune:
             self._pairs.prune()
-        self._pairs.forces(self.f, self._pair_sums if self.flags.energies else None)
+        overlap = self._two_kernels and age > 0 and not prune and not energies
+        self._pairs.forces(self.f, self._pair_sums if energies else None, overlap=overlap)
 
     def update(self) -> None:
         """Thermostat, kick, drift, constraints, the start of the next forces; on energy steps also the sums."""
@@ -400,7 +406,9 @@ class GpuRank:
         coupled = flags.thermostat or flags.remove_com
         if coupled or flags.energies:
             update.sum_kinetic(self._offset, flags.thermostat, flags.remove_com)
-        update.move(self._offset, coupled, self._constraint_virial if flags.energies else None)
+        virial = self._constraint_virial if flags.energies else None
+        overlap = self._two_kernels and not coupled and not flags.energies
+        update.move(self._offset, coupled, virial, overlap)
         if flags.energies:
             update.sum_kinetic_after()
 

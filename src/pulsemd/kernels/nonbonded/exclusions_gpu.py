@@ -114,6 +114,11 @@ class GpuExclusions:
             slots.counters, stream=stream,
         )  # fmt: skip
 
+    @property
+    def starts_in_moves(self) -> bool:
+        """Whether moves start the next forces of all atoms, so that steps without energies launch nothing here."""
+        return self.water_field is not None and self._all_started
+
     def start_forces(self, energies: bool, waters_started: bool) -> None:
         """Write the corrections into the forces of all slots, 0 where there are none; of one rank of several into
         those of owned atoms.

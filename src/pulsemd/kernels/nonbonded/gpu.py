@@ -248,6 +248,7 @@ class GpuPairForces:
         blocks: int | None = None,
         part: int = 0,
         stream: Any = None,
+        overlap: bool = False,
     ) -> None:
         """Add the forces of all listed pairs at the positions ``slots.x``.
 
@@ -263,10 +264,12 @@ class GpuPairForces:
             Number of the list: 0, pairs of owned atoms; 1, those with a ghost.
         stream : optional
             Stream to launch on; default the device's main one.
+        overlap : bool
+            The kernel ahead in the stream changes nothing of the list: begin while it ends.
         """
         totals = None if energies is None else energies.data.ptr
-        key = (self.spec, self._prunes, forces.data.ptr, totals, blocks, part, stream and stream.ptr)
-        self._launch(key, partial(self._bind, forces, energies, blocks, part, stream))
+        key = (self.spec, self._prunes, forces.data.ptr, totals, blocks, part, stream and stream.ptr, overlap)
+        self._launch(key, partial(self._bind, forces, energies, blocks, part, stream, overlap))
 
     def _bind_prune(self, part: int, stream: Any) -> Callable[[], None]:
         kernel = self.device.kernel(prune_program(self.spec), "prune_pairs")
@@ -278,7 +281,7 @@ class GpuPairForces:
         )  # fmt: skip
 
     def _bind(
-        self, forces: Any, energies: Any, blocks: int | None, part: int, stream: Any
+        self, forces: Any, energies: Any, blocks: int | None, part: int, stream: Any, overlap: bool
     ) -> Callable[[], None]:
         spec = replace(self.spec, energies=energies is not None)
         kernel = self.device.kernel(pair_program(spec, self._warps, self.pairs.chunk), "pair_forces")
@@ -290,7 +293,7 @@ class GpuPairForces:
             slots.x, slots.parameters, self.pairs.super_center, entries, *room, groups, masks, pairs.words,
             pairs.counters, self._constants, self._table,
             np.int32(self.n_types), forces, self._no_totals if energies is None else energies, self._error,
-            stream=stream,
+            stream=stream, overlap=overlap,
         )  # fmt: skip
 
     def _blocks(self, spec: KernelSpec, part: int) -> int:

@@ -13,6 +13,7 @@
 // written; each component of a pair's force is rounded once, to 2^-14 kJ/mol/nm.
 #define DEVICE __device__ __forceinline__
 #include "vector.cuh"
+#include "overlap.cuh"
 #include "fixed_point.cuh"
 #include "pair_list.cuh"
 
@@ -260,6 +261,8 @@ pair_forces(const int4* __restrict__ x, const float2* __restrict__ parameters, c
     const int4 entry = at == guess ? likely : entries[at];
     const int4 center = centers[entry.x];
     const int n_groups = entry.z - entry.y;
+    wait_for_earlier();  // what is read so far is of the list
+    let_later_start();
     __syncthreads();
     for (int s = threadIdx.x; s < 64; s += 32 * WARPS) {
       const int4 xi = x[entry.x * 64 + s];

@@ -331,7 +331,12 @@ class GpuUpdate:
             self._bound[key] = self._bind_couple(totals, offset, after, thermostat, remove_com)
         self._bound[key]()
 
-    def move(self, offset: int, coupled: bool, virial: Any = None) -> None:
+    @property
+    def is_one_kernel(self) -> bool:
+        """Whether a move is one launch."""
+        return self.n_groups == 0 and self._sites is None
+
+    def move(self, offset: int, coupled: bool, virial: Any = None, overlap: bool = False) -> None:
         """Kick, drift and constrain all atoms; virtual sites give their forces away first and follow last.
 
         Parameters
@@ -342,6 +347,9 @@ class GpuUpdate:
         virial : (9,) float64 or int64, device, optional
             OUTPUT, added to: of the constraint forces, kJ/mol or its fixed point, and what moving the forces of
             virtual sites changes.
+        overlap : bool
+            The kernel ahead in the stream began after the last move and changes forces only: begin while it ends.
+            Of a move that is one kernel and not coupled.
         """
         self._virial, device = virial, self.device
         if self._sites is not None:
@@ -349,7 +357,7 @@ class GpuUpdate:
         if self.n_groups:
             device.fork(self._branch)
             self._launch(self._bind_groups, offset, coupled, virial is not None)
-        self._launch(self._bind_move, offset, coupled, virial is not None)
+        self._launch(self._bind_move, offset, coupled, virial is not None, overlap)
         if self.n_groups:
             device.join(self._branch)
         if self._sites is not None:
@@ -388,7 +396,7 @@ class GpuUpdate:
         flags = [np.int32(flag) for flag in (offset, after, thermostat, remove_com)]
         return kernel.bind(1, 1, totals, self.control, self._thermostat, *flags)
 
-    def _bind_move(self, offset: int, coupled: bool, energies: bool) -> Callable[[], None]:
+    def _bind_move(self, offset: int, coupled: bool, energies: bool, overlap: bool) -> Callable[[], None]:
         kernel = self.device.kernel(leapfrog_program(self.fixed, energies, self._n_sites), "leapfrog")
         waters, free, counts = self.n_waters, self.n_free, None
         if self._slots.counters is not None:  # one rank of several: the numbers change at searches
@@ -398,7 +406,7 @@ class GpuUpdate:
             blocks, MOVE_THREADS, self._slots.x, self.velocities, self._forces, self._waters,
             np.int32(waters), self._geometry, self._free, np.int32(free), self._mass,
             self._slots.gid, self._step, self.control, np.int32(offset), np.int32(coupled), self._virial,
-            self._field, counts, self._site_slots, self._site_weights,
+            self._field, counts, self._site_slots, self._site_weights, overlap=overlap,
         )  # fmt: skip
 
     def _bind_spread(self, energies: bool) -> Callable[[], None]:

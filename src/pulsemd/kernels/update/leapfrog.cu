@@ -10,10 +10,17 @@
 //
 // SITES: virtual sites of each water. Their forces go to O and the hydrogens first, and they are put in place last.
 
+#include "overlap.cuh"
 #include "settle.cuh"
 #include "water_sites.cuh"
 
 constexpr int N = 3 + SITES;  // atoms of a water
+
+// Positions may be read before: the kernel that this one can overlap with reads them too, and began after the last move.
+__device__ __forceinline__ void begin_after_forces() {
+    wait_for_earlier();
+    let_later_start();
+}
 
 __device__ __forceinline__ void start_forces(const int* slot, const int4* at, const LongRange& field, Force* f) {
     Sums none;
@@ -36,7 +43,10 @@ __device__ __forceinline__ void move_water(const State& s, const int* slot, cons
     int4 at[N];
     StoredForce on[3];
 #pragma unroll
-    for (int i = 0; i < 3; i++) at[i] = s.x[slot[i]], on[i] = stored_force(f, slot[i]);
+    for (int i = 0; i < 3; i++) at[i] = s.x[slot[i]];
+    begin_after_forces();
+#pragma unroll
+    for (int i = 0; i < 3; i++) on[i] = stored_force(f, slot[i]);
     const Vec b0 = difference(at[1], at[0], s.step->box), c0 = difference(at[2], at[0], s.step->box);
 #pragma unroll
     for (int i = 3; i < N; i++) {
@@ -69,6 +79,7 @@ __device__ __forceinline__ void move_water(const State& s, const int* slot, cons
 }
 
 __device__ __forceinline__ void move_free(const State& s, int row, double mass) {
+    begin_after_forces();
     if (mass == 0.0) {  // frozen
         store_velocity(s, row, {0.0, 0.0, 0.0});
         return;
