@@ -12,9 +12,18 @@ constexpr int MAX_ITERATIONS = 500;
 struct Group {
     int n_atoms;
     int slot[MAX_ATOMS];
-    double mass[MAX_ATOMS];
+    double mass[MAX_ATOMS], inverse_mass[MAX_ATOMS];
     Vec old[MAX_ATOMS], now[MAX_ATOMS];  // relative to the old position of the leader, nm
 };
+
+// a / b for a correction or a test, which the next iteration makes good.
+__device__ __forceinline__ double ratio(double a, double b) {
+#if FIXED
+    return a / b;
+#else
+    return a * __frcp_rn(float(b));
+#endif
+}
 
 // Move `now` along the old bonds until the constraints [first, last) hold; false if they never do.
 __device__ bool iterate(Group& g, const int2* pairs, const double* lengths, int first, int last) {
@@ -26,9 +35,9 @@ __device__ bool iterate(Group& g, const int2* pairs, const double* lengths, int 
             const double d2 = lengths[c] * lengths[c];
             const double gap = dot(s, s) - d2, along = dot(s, r);
             if (!(along > 1e-3 * d2 && fabs(gap) < 1e3 * d2)) return false;  // turned by a right angle, or not a number
-            worst = fmax(worst, fabs(gap) / d2);
-            const double wi = 1.0 / g.mass[i], wj = 1.0 / g.mass[j];
-            const double k = gap / (2.0 * along * (wi + wj));
+            worst = fmax(worst, ratio(fabs(gap), d2));
+            const double wi = g.inverse_mass[i], wj = g.inverse_mass[j];
+            const double k = ratio(gap, 2.0 * along * (wi + wj));
             g.now[i] = g.now[i] + (k * wi) * r;
             g.now[j] = g.now[j] - (k * wj) * r;
         }
@@ -39,11 +48,14 @@ __device__ bool iterate(Group& g, const int2* pairs, const double* lengths, int 
 
 __device__ void load_group(Group& g, const State& s, const int* atoms, const int* slot_of, const double* mass) {
     const double dt = s.step->dt;
-    const int4 leader = s.x[slot_of[atoms[0]]];
+#pragma unroll 4
+    for (int a = 0; a < g.n_atoms; a++) g.slot[a] = slot_of[atoms[a]];
+    const int4 leader = s.x[g.slot[0]];
+#pragma unroll 4
     for (int a = 0; a < g.n_atoms; a++) {
-        const int slot = slot_of[atoms[a]];
-        g.slot[a] = slot;
+        const int slot = g.slot[a];
         g.mass[a] = mass[slot];
+        g.inverse_mass[a] = 1.0 / g.mass[a];
         g.old[a] = difference(s.x[slot], leader, s.step->box);
         g.now[a] = g.old[a] + dt * kicked(s, slot, dt / g.mass[a]);
     }
