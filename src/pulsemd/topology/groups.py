@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pulsemd.topology.records import Int32, Int64
+from pulsemd.topology.records import Float64, Int32, Int64
 
 
 def update_groups(n_atoms: int, links: Int64) -> tuple[Int64, Int32]:
@@ -34,3 +34,36 @@ def update_groups(n_atoms: int, links: Int64) -> tuple[Int64, Int32]:
     atoms = np.argsort(label, kind="stable")
     starts = np.flatnonzero(np.diff(label[atoms], prepend=-1))
     return np.append(starts, n_atoms).astype(np.int64), atoms.astype(np.int32)
+
+
+def rigid_triangles(mass: Float64, pairs: Int64, lengths: Float64) -> tuple[Int64, Float64]:
+    """Three atoms that are constrained with each other and with no other, as a rigid water is: SETTLE solves them.
+
+    Parameters
+    ----------
+    mass : (n_atoms,) float64, amu
+    pairs : (c, 2) int64, constrained atoms
+    lengths : (c,) float64, nm
+
+    Returns
+    -------
+    atoms : (m, 3) int64
+        The atom with two equal constraints, then the two equal masses.
+    lengths : (m, 2) float64, nm
+        Of the equal constraints, and of the third one.
+    """
+    partners: dict[int, dict[int, float]] = {}
+    for (i, j), length in zip(pairs.tolist(), lengths.tolist(), strict=True):
+        partners.setdefault(i, {})[j] = partners.setdefault(j, {})[i] = length
+    atoms, sides, used = [], [], set()
+    for apex, found in partners.items():
+        if len(found) != 2 or apex in used:
+            continue
+        a, b = sorted(found)
+        closed = set(partners[a]) == {apex, b} and set(partners[b]) == {apex, a}
+        masses_fit = mass[a] == mass[b] > 0 and mass[apex] > 0
+        if closed and masses_fit and found[a] == found[b] and partners[a][b] < 2 * found[a]:
+            used |= {apex, a, b}
+            atoms.append((apex, a, b))
+            sides.append((found[a], partners[a][b]))
+    return np.array(atoms, np.int64).reshape(-1, 3), np.array(sides, np.float64).reshape(-1, 2)

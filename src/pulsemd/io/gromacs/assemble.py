@@ -12,7 +12,7 @@ from pulsemd.forcefield.nonbonded import LennardJonesTable, build_table
 from pulsemd.io.gromacs.draft import MoleculeDraft, TermRow, TopologyDraft
 from pulsemd.topology.exclusions import neighbors_within, to_rows
 from pulsemd.topology.expand import build_topology
-from pulsemd.topology.groups import update_groups
+from pulsemd.topology.groups import rigid_triangles, update_groups
 from pulsemd.topology.records import MoleculeType, Topology
 from pulsemd.topology.terms import Terms
 from pulsemd.topology.virtual_sites import VirtualSites, virtual_sites
@@ -159,11 +159,12 @@ def _molecule_type(
     atoms, n = draft.atoms, len(draft.atoms)
     if n == 0:
         raise draft.line.error(f"molecule type {draft.name} is used but has no atoms")
+    mass = np.array([atom.mass for atom in atoms])
+    water, sides, rows = _rigid_waters(draft, rows, mass)
     terms = {kind: _terms(found, parameters[kind]) for kind, found in rows.items()}
     sites = _virtual_sites(draft)
     residues = [atom.residue for atom in atoms]
     changed = [i > 0 and residues[i] != residues[i - 1] for i in range(n)]
-    water = np.array([row.oxygen for row in draft.settles], np.int64)[:, None] + np.arange(3)
     links = np.concatenate([water[:, [0, 1]], water[:, [0, 2]], _links(terms, "constraint"), sites.links])
     exclusion_offset, exclusion_atoms = _exclusions(draft)
     if len(water) and (np.diff(exclusion_offset)[water] < 2).any():
@@ -177,16 +178,32 @@ def _molecule_type(
         residue_index=np.cumsum(changed, dtype=np.int32),
         type_index=np.array([type_index[atom.type] for atom in atoms], np.int32),
         charge=np.array([atom.charge for atom in atoms]),
-        mass=np.array([atom.mass for atom in atoms]),
+        mass=mass,
         exclusion_offset=exclusion_offset,
         exclusion_atoms=exclusion_atoms,
         settle_atoms=water.astype(np.int32),
-        settle_parameters=np.array([[row.doh, row.dhh] for row in draft.settles], np.float64).reshape(-1, 2),
+        settle_parameters=sides,
         group_offset=group_offset,
         group_atoms=group_atoms,
         terms=terms,
         virtual_sites=sites,
     )
+
+
+def _rigid_waters(
+    draft: MoleculeDraft, rows: TermRows, mass: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64], TermRows]:
+    """O, H, H and the lengths O-H, H-H of ``[ settles ]`` and of triangles of constraints; the rows without those."""
+    water = np.array([row.oxygen for row in draft.settles], np.int64)[:, None] + np.arange(3)
+    sides = np.array([[row.doh, row.dhh] for row in draft.settles], np.float64).reshape(-1, 2)
+    constraints = rows.get("constraint", [])
+    pairs = np.array([row.atoms for row in constraints], np.int64).reshape(-1, 2)
+    lengths = np.array([row.parameters[0] for row in constraints], np.float64)
+    triangles, of_triangles = rigid_triangles(mass, pairs, lengths)
+    inside = set(triangles.ravel().tolist())
+    rest = [row for row in constraints if row.atoms[0] not in inside]
+    others = {kind: found for kind, found in {**rows, "constraint": rest}.items() if found}
+    return np.concatenate([water, triangles]), np.concatenate([sides, of_triangles]), others
 
 
 def _virtual_sites(draft: MoleculeDraft) -> VirtualSites:

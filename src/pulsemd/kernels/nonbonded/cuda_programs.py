@@ -82,9 +82,10 @@ def pair_program(spec: KernelSpec, warps: int = 4, chunk: int = CHUNKS[0]) -> Cu
     )
 
 
-def prune_program(spec: KernelSpec) -> CudaProgram:
+def prune_program(spec: KernelSpec, chunk: int = CHUNKS[0]) -> CudaProgram:
     """The program whose kernel ``prune_pairs`` prunes a list; only the displacements and the box of ``spec`` matter."""
     defines = {
+        "CHUNK": chunk,
         "WARPS": PRUNE_WARPS,
         "RELATIVE": int(spec.displacement == "relative"),
         "ORTHORHOMBIC": str(spec.orthorhombic).lower(),
@@ -105,7 +106,8 @@ def programs() -> Iterator[CudaProgram]:
         for displacement, precision in product(("relative", "pairwise"), ("fast", "reproducible")):
             yield pair_program(KernelSpec(precision, rule, displacement, orthorhombic, energies))
     for displacement, orthorhombic in product(("relative", "pairwise"), booleans):
-        yield prune_program(KernelSpec("fast", "geometric", displacement, orthorhombic, False))
+    for displacement, orthorhombic, chunk in product(("relative", "pairwise"), booleans, CHUNKS):
+        yield prune_program(KernelSpec("fast", "geometric", displacement, orthorhombic, False), chunk)
     for precision, rule, energies, ending in product(
         ("fast", "reproducible"), rules, booleans, list(LENNARD_JONES)[1:]
     ):

@@ -41,6 +41,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         StoredForce total = {0, 0, 0};
         if (g >= 0) {
             const int4 at = x[slot];
+#pragma unroll 4  // several waits for memory become one
             for (long long k = offset[g]; k < offset[g + 1]; k++) {
                 const int other = slot_of[partner[k]];
                 if (!has_pair(slot, other, end, leader)) continue;

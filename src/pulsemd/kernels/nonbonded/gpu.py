@@ -272,7 +272,7 @@ class GpuPairForces:
         self._launch(key, partial(self._bind, forces, energies, blocks, part, stream, overlap))
 
     def _bind_prune(self, part: int, stream: Any) -> Callable[[], None]:
-        kernel = self.device.kernel(prune_program(self.spec), "prune_pairs")
+        kernel = self.device.kernel(prune_program(self.spec, self.pairs.chunk), "prune_pairs")
         pairs = self.pairs.lists[part]
         return kernel.bind(
             self._entries[part], 32 * PRUNE_WARPS, self.slots.x, self.pairs.super_center, pairs.entries,

@@ -1,11 +1,12 @@
-// Prunes a pair list: of the tiles (8 i-slots x 4 j-slots) keeps those with a pair within the inner radius now, and of
-// the groups those that have such a tile left, in arrays of their own beside the list of the search.
+// Prunes a pair list: of the tiles (8 i-slots x 4 j-slots) keeps those with a pair within the inner radius now, in arrays
+// of their own beside the list of the search. Entries keep their places and have fewer groups: j-clusters without a
+// tile left go, and the others make new groups of four; groups with words, whose clusters are near, stay as they are.
 //
 // A block takes an entry, its warps take groups. Squared distances |i|^2 + |j|^2 - 2 i.j relative to the supercluster's
 // centre come from the tensor cores: each value as two float16, the second what the first lost (together 22 bits), so
 // that all products of a pair fit the 16 columns of one multiplication of 16 i-slots by 8 j-slots.
 //
-// Macros: WARPS, RELATIVE, ORTHORHOMBIC as in pair_forces.cu; without RELATIVE each difference is taken in integers.
+// Macros: WARPS, CHUNK (groups of a full entry), RELATIVE, ORTHORHOMBIC as in pair_forces.cu; without RELATIVE each difference is taken in integers.
 #define DEVICE __device__ __forceinline__
 #include "vector.cuh"
 #include "pair_list.cuh"
@@ -23,13 +24,18 @@ DEVICE uint32 parts_of(float value) {
   return uint32(high) | uint32(low) << 16;
 }
 
-// Rows r and r + 8 (r = lane / 4) by columns 2 q and 2 q + 1 (q = lane % 4) of a product of matrices.
-DEVICE float4 multiply(const uint4 a, const uint2 b) {
+// Rows r and r + 8 (r = lane / 4) by columns 2 q and 2 q + 1 (q = lane % 4) of `start` plus a product of matrices.
+DEVICE float4 multiply(const uint4 a, const uint2 b, float start) {
   float4 c;
   asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
       : "=f"(c.x), "=f"(c.y), "=f"(c.z), "=f"(c.w)
-      : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b.x), "r"(b.y), "f"(0.0f));
+      : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b.x), "r"(b.y), "f"(start));
   return c;
+}
+
+// Shifts in a bit: whether one of two values is below zero.
+DEVICE uint32 next_sign(uint32 bits, float a, float b) {
+  return __funnelshift_l(__float_as_uint(a) | __float_as_uint(b), bits, 1);
 }
 
 // Component q of a position relative to the centre, times a factor; for q = 3 its square.
@@ -55,7 +61,8 @@ prune_pairs(const int4* __restrict__ x, const int4* __restrict__ centers, const 
 #else
   __shared__ int4 of_i[64];
 #endif
-  __shared__ int n_kept;
+  __shared__ int n_whole, n_packed, packed_cluster[4 * CHUNK];
+  __shared__ uint32 packed_mask[4 * CHUNK];  // a byte of each half
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, q = lane & 3, row = lane >> 2;
   const float limit = MARGIN * constants[7];
   const LatticeScale scale = load_scale(constants + 8);
@@ -67,7 +74,7 @@ prune_pairs(const int4* __restrict__ x, const int4* __restrict__ centers, const 
     const int n_groups = entry.z - entry.y;
     [[maybe_unused]] const int4 center = centers[entry.x];
     __syncthreads();
-    if (threadIdx.x == 0) n_kept = 0;
+    if (threadIdx.x == 0) n_whole = n_packed = 0;
 #if RELATIVE
     for (int s = threadIdx.x; s < 64 * 4; s += 32 * WARPS)
       of_i[s] = parts_of(component(x[64 * entry.x + (s >> 2)], center, scale, q, 1.0f));
@@ -88,17 +95,19 @@ prune_pairs(const int4* __restrict__ x, const int4* __restrict__ centers, const 
 #endif
 
     for (int g = warp; g < n_groups; g += WARPS) {
-      const int4 group = groups[entry.y + g];
+      const int own = reinterpret_cast<const int*>(groups + entry.y + g)[lane & 3];
       const uint4 listed = masks[entry.y + g];
-      const int cluster[4] = {group.x, group.y, group.z, group.w};
-      uint32 near = 0;  // lane 8 * k + c: which lanes have a pair of j-cluster k and i-cluster c within the radius
+      int cluster[4];
+#pragma unroll
+      for (int k = 0; k < 4; k++) cluster[k] = __shfl_sync(ALL_LANES, own, k);
+      uint32 near = 0;  // bit 8 * k + c: a pair of this lane in j-cluster k and i-cluster c is within the radius
 #if RELATIVE
       int4 x_j[4];
 #pragma unroll
       for (int k = 0; k < 4; k++) x_j[k] = x[8 * cluster[k] + row];
 #endif
 #pragma unroll
-      for (int k = 0; k < 4; k++) {
+      for (int k = 3; k >= 0; k--) {
 #if RELATIVE
         const uint32 of_j = parts_of(component(x_j[k], center, scale, q, -2.0f));
         const uint2 b = make_uint2(q == 3 ? ONES : of_j, of_j);
@@ -106,30 +115,52 @@ prune_pairs(const int4* __restrict__ x, const int4* __restrict__ centers, const 
         const int4 j0 = x[8 * cluster[k] + 2 * q], j1 = x[8 * cluster[k] + 2 * q + 1];
 #endif
 #pragma unroll
-        for (int pair = 0; pair < 4; pair++) {
+        for (int pair = 3; pair >= 0; pair--) {
 #if RELATIVE
-          const float4 r2 = multiply(a[pair], b);
+          const float4 over = multiply(a[pair], b, -limit);
 #else
           const int4 i0 = of_i[16 * pair + row], i1 = of_i[16 * pair + 8 + row];
-          const float4 r2 = make_float4(square_of(i0, j0, scale), square_of(i0, j1, scale), square_of(i1, j0, scale),
-                                        square_of(i1, j1, scale));
+          const float4 over = make_float4(square_of(i0, j0, scale) - limit, square_of(i0, j1, scale) - limit,
+                                          square_of(i1, j0, scale) - limit, square_of(i1, j1, scale) - limit);
 #endif
-          const uint32 of_first = __ballot_sync(ALL_LANES, fminf(r2.x, r2.y) < limit);
-          const uint32 of_second = __ballot_sync(ALL_LANES, fminf(r2.z, r2.w) < limit);
-          if (lane == 8 * k + 2 * pair) near = of_first;
-          if (lane == 8 * k + 2 * pair + 1) near = of_second;
+          near = next_sign(near, over.z, over.w);
+          near = next_sign(near, over.x, over.y);
         }
       }
       // Columns 0-3, those of half 0, are with the lanes of which q is 0 or 1.
-      const uint32 half0 = __ballot_sync(ALL_LANES, (near & 0x33333333u) != 0) & listed.x;
-      const uint32 half1 = __ballot_sync(ALL_LANES, (near & 0xccccccccu) != 0) & listed.z;
-      if (lane == 0 && (half0 | half1) != 0) {
-        const int to = entry.y + atomicAdd(&n_kept, 1);
-        kept_groups[to] = group;
-        kept_masks[to] = make_uint4(half0, listed.y, half1, listed.w);
+      const uint32 half0 = __reduce_or_sync(ALL_LANES, q < 2 ? near : 0) & listed.x;
+      const uint32 half1 = __reduce_or_sync(ALL_LANES, q < 2 ? 0 : near) & listed.z;
+      if ((listed.y | listed.w) != 0) {
+        if (lane == 0 && (half0 | half1) != 0) {
+          const int to = entry.y + atomicAdd(&n_whole, 1);
+          kept_groups[to] = make_int4(cluster[0], cluster[1], cluster[2], cluster[3]);
+          kept_masks[to] = make_uint4(half0, listed.y, half1, listed.w);
+        }
+        continue;
       }
+      const uint32 mask = lane < 4 ? (half0 >> 8 * lane & 0xffu) | (half1 >> 8 * lane & 0xffu) << 8 : 0;
+      const uint32 left = __ballot_sync(ALL_LANES, mask != 0);
+      int to = 0;
+      if (lane == 0 && left != 0) to = atomicAdd(&n_packed, __popc(left));
+      to = __shfl_sync(ALL_LANES, to, 0) + __popc(left & ((1u << lane) - 1));
+      if (mask != 0) packed_cluster[to] = own, packed_mask[to] = mask;
     }
     __syncthreads();
-    if (threadIdx.x == 0) kept_entries[place] = make_int4(entry.x, entry.y, entry.y + n_kept, 0);
+    for (int g = threadIdx.x; 4 * g < n_packed; g += 32 * WARPS) {
+      int cluster[4];
+      uint32 half0 = 0, half1 = 0;
+#pragma unroll
+      for (int k = 0; k < 4; k++) {
+        const int item = min(4 * g + k, n_packed - 1);
+        cluster[k] = packed_cluster[item];
+        if (4 * g + k >= n_packed) continue;
+        half0 |= (packed_mask[item] & 0xffu) << 8 * k;
+        half1 |= (packed_mask[item] >> 8) << 8 * k;
+      }
+      kept_groups[entry.y + n_whole + g] = make_int4(cluster[0], cluster[1], cluster[2], cluster[3]);
+      kept_masks[entry.y + n_whole + g] = make_uint4(half0, 0, half1, 0);
+    }
+    if (threadIdx.x == 0)
+      kept_entries[place] = make_int4(entry.x, entry.y, entry.y + n_whole + (n_packed + 3) / 4, 0);
   }
 }
