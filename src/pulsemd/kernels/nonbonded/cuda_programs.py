@@ -105,7 +105,6 @@ def programs() -> Iterator[CudaProgram]:
     for rule, orthorhombic, energies in product(rules, booleans, booleans):
         for displacement, precision in product(("relative", "pairwise"), ("fast", "reproducible")):
             yield pair_program(KernelSpec(precision, rule, displacement, orthorhombic, energies))
-    for displacement, orthorhombic in product(("relative", "pairwise"), booleans):
     for displacement, orthorhombic, chunk in product(("relative", "pairwise"), booleans, CHUNKS):
         yield prune_program(KernelSpec("fast", "geometric", displacement, orthorhombic, False), chunk)
     for precision, rule, energies, ending in product(
