@@ -52,11 +52,16 @@ COLUMNS: Final = (
     *("r_list", "r_inner", "prune_interval", "host_us", "search_us", "exclusions_us", "pairs_us", "prune_us"),
     *("lattice_us", "spread_us", "transforms_us", "solve_us", "gather_us"),
     *("move_us", "kinetic_us", "mib_on_device", "graph_steps", "graph_nodes", "critical_path"),
+    *("tiles", "pairs_floor_us"),
 )
+NSTLIST: Final = 20
+"""That of the bundled box."""
 SIZES: Final = (11_000, 45_000, 90_000, 180_000, 360_000, 720_000)
 PME: Final = {"coulombtype": "pme", "fourierspacing": 0.125}
 REPEATS: Final = 5
 LAUNCHES: Final = 20
+INSTRUCTIONS: Final = 28
+"""Of a tile's pairs, see docs/explanation/gpu_kernels.md."""
 
 
 def water_system(n_atoms: int, nstlist: int, **options: Any) -> System:
@@ -105,7 +110,7 @@ def parts(simulation: Simulation) -> dict[str, float]:
     rank.begin_step(StepFlags(simulation.step))
     found = {
         "search_us": float(np.median(searches[1:])),
-        "prune_us": on_device(rank, lambda: pairs.forces(forces, prune=True)),
+        "prune_us": on_device(rank, pairs.prune),
         "pairs_us": on_device(rank, lambda: pairs.forces(forces)),
         "exclusions_us": on_device(rank, lambda: rank._exclusions.start_forces(False, False)),
     }
@@ -144,24 +149,49 @@ def lattice_parts(rank: Any) -> dict[str, float]:
     }
 
 
+def tiles_evaluated(simulation: Simulation) -> int:
+    """Tiles of 8 x 4 slots that the pair kernel evaluates now."""
+    rank: Any = simulation.rank
+    pairs = rank._pairs.pairs.lists[0]
+    kept = pairs.kept if rank._r_inner is not None else (pairs.entries, pairs.groups, pairs.masks)
+    entries, masks = rank.device.to_host(kept[0]), rank.device.to_host(kept[2])[:, 0].reshape(-1, 2)
+    counts, (largest, others) = rank._counts.entries_by_size, pairs.entry_room
+    starts = [largest + size * others for size in range(len(counts) - 1)] + [0]
+    used = np.concatenate([entries[first : first + n] for first, n in zip(starts, counts, strict=True)])
+    end = np.zeros(len(masks) + 1, np.int64)
+    np.add.at(end, used[:, 1], 1)
+    np.add.at(end, used[:, 2], -1)
+    listed = masks[np.cumsum(end[:-1]) > 0]
+    return int(np.bitwise_count(listed).sum())
+
+
+def pairs_floor(device: Any, tiles: int) -> float:
+    """Time, us, in which four schedulers of each multiprocessor issue the instructions of so many tiles."""
+    clock = 1e3 * device.xp.cuda.runtime.getDeviceProperties(device.ordinal)["clockRate"]  # Hz
+    return 1e6 * INSTRUCTIONS * tiles / (4 * device.n_multiprocessors * clock)
+
+
 def measure(
-    n_atoms: int, nstlist: int, lifetimes: int, precisions: list[str], graph: bool, pme: bool = False
+    n_atoms: int, nstlist: int | None, lifetimes: int, precisions: list[str], graph: bool, pme: bool = False
 ) -> list[dict[str, Any]]:
     """Precisions of one size, alternated; one row each."""
-    system = water_system(n_atoms, nstlist, **(PME if pme else {}))
+    system = water_system(n_atoms, nstlist or NSTLIST, **(PME if pme else {}))
     runs: dict[str, tuple[Simulation, list[float]]] = {}
     for precision in precisions:
-        options = RunOptions(device="cuda", precision=precision, graph=graph)
+        options = RunOptions(device="cuda", precision=precision, graph=graph, raise_nstlist=nstlist is None)
         simulation = Simulation(open_transport("loopback"), system, options)
         simulation.warm_up()
-        simulation.run(3 * nstlist)
+        simulation.run(3 * simulation.nstlist)
         simulation.timer.reset()
         runs[precision] = simulation, []
-    steps = lifetimes * nstlist
     for _ in range(REPEATS):
         for simulation, times in runs.values():
-            times.append(timed(lambda simulation=simulation: simulation.run(steps)) / steps)
-    return [row(simulation, precision, steps, times) for precision, (simulation, times) in runs.items()]
+            steps = lifetimes * simulation.nstlist
+            times.append(timed(lambda run=simulation.run, n=steps: run(n)) / steps)
+    return [
+        row(simulation, precision, lifetimes * simulation.nstlist, times)
+        for precision, (simulation, times) in runs.items()
+    ]
 
 
 def row(simulation: Simulation, precision: str, steps: int, times: list[float]) -> dict[str, Any]:
@@ -205,6 +235,8 @@ def row(simulation: Simulation, precision: str, steps: int, times: list[float]) 
     if isinstance(graph, dict):
         values |= {"graph_steps": graph["steps"], "graph_nodes": graph["nodes"]}
         values |= {"critical_path": graph["critical_path"], "host_us": f"{1e6 * host:.2f}"}
+    tiles = tiles_evaluated(simulation)
+    values |= {"tiles": tiles, "pairs_floor_us": f"{pairs_floor(rank.device, tiles):.2f}"}
     split = {name: f"{value:.2f}" for name, value in parts(simulation).items()}
     pool = rank.device.xp.get_default_memory_pool()
     return dict.fromkeys(COLUMNS, "") | values | split | {"mib_on_device": f"{pool.used_bytes() / 2**20:.1f}"}
@@ -221,7 +253,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--atoms", type=int, nargs="+", default=SIZES)
-    parser.add_argument("--nstlist", type=int, default=20)
+    parser.add_argument("--nstlist", type=int, help="default: as a run chooses")
     parser.add_argument("--lifetimes", type=int, default=10, help="list lifetimes of one repeat")
     parser.add_argument("--precision", nargs="+", default=("fast", "reproducible"))
     parser.add_argument("--pme", action="store_true", help="in place of the reaction field")

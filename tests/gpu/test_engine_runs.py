@@ -176,4 +176,4 @@ def test_run_command_on_device_writes_its_choice_into_the_summary(device, pulsem
 def test_several_ranks_on_one_gpu_are_refused_with_the_remedy(device, pulsemd):
     done = pulsemd("run", "water", "-o", "out", "--device", "cuda", "--ranks", 2)
     assert done.returncode == 4
-    assert "--ranks 1" in done.stderr
+    assert "use fewer --ranks" in done.stderr

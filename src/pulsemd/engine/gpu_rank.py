@@ -42,8 +42,8 @@ from pulsemd.kernels.update.gpu import NO_ERROR, GpuUpdate, UpdateConstants
 from pulsemd.schedule.graphs import StepGraphs
 from pulsemd.schedule.phase import Phase, PhaseTimer
 
-PRUNE_INTERVAL = 10
-"""Steps between two prunings of the pair list, in fast mode."""
+PRUNE_INTERVAL = 5
+"""Steps between two prunings of the pair list, in fast mode, by measurement."""
 
 ENERGIES_AHEAD, FRAMES_AHEAD = 32, 2
 """Records of energies and of positions that may be under way to the host."""

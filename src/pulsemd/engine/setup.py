@@ -27,7 +27,7 @@ from pulsemd.engine.verlet_buffer import (
 )
 from pulsemd.kernels.nonbonded.settings import pair_constants
 
-GPU_NSTLIST = ((200_000, 100), (2**62, 50))
+GPU_NSTLIST = ((40_000, 100), (2**62, 50))
 """Steps between two searches that measured fastest on a GPU, up to a number of atoms."""
 
 
