@@ -87,3 +87,16 @@ def test_reproducible_runs_of_a_mixture_give_one_hash_for_any_launch_shape(
         simulation.run(200)
         hashes.add(simulation.trajectory_hash())
     assert len(hashes) == 1
+
+
+def test_steps_of_a_mixture_with_sites_as_graphs_have_the_hash_of_steps_one_by_one(device, tmp_path):
+    system = mixed_system(tmp_path, top=SITES_TOP)
+    hashes = set()
+    for graph in (True, False):
+        options = RunOptions(precision="reproducible", device="cuda", graph=graph)
+        simulation = Simulation(open_transport("loopback"), system, options)
+        simulation.warm_up()
+        simulation.run(100)
+        hashes.add(simulation.trajectory_hash())
+        assert isinstance(simulation.rank.graph_report(), dict) == graph
+    assert len(hashes) == 1
