@@ -37,15 +37,23 @@ CASES = [
 BETA = 3.12
 
 
-def charges_in_slots(device, n=203, capacity=320):
-    """Charges at random places, every eighth slot empty; and their slots on the device."""
+def charges_in_slots(device, apart, n=203, capacity=320):
+    """Charges anywhere or, of each 64 slots, near one place; every eighth slot empty; and their slots on the device."""
     rng = np.random.default_rng(5)
     x = np.zeros((capacity, 4), np.int32)
     gid = np.full(capacity, -1, np.int32)
     filled = np.flatnonzero(np.arange(capacity) % 8 != 3)[:n]
     gid[filled] = np.arange(n)
     x[:, :3] = rng.integers(-(2**31), 2**31, (capacity, 3))
-    x[filled[:4], :3] = [[-(2**31)] * 3, [2**31 - 1] * 3, [-1] * 3, [0] * 3]
+    if not apart:
+        centers = np.array(
+            [[-(2**31)] * 3, [0, 2**31 - 1, -(2**31)], [2**30, 5, -7], [-1, 0, 1], [-(2**30)] * 3]
+        )
+        near = np.repeat(centers, 64, axis=0) + rng.integers(-(2**28), 2**28, (capacity, 3))
+        x[:, :3] = near.astype(np.uint32).view(np.int32)
+    x[filled[:4], :3] = (
+        x[filled[:4], :3] if not apart else [[-(2**31)] * 3, [2**31 - 1] * 3, [-1] * 3, [0] * 3]
+    )
     charge = rng.normal(size=capacity).astype(np.float32) * np.float32(FACTOR**0.5)
     x[:, 3] = charge.view(np.int32)
     to_device = device.to_device
@@ -54,11 +62,12 @@ def charges_in_slots(device, n=203, capacity=320):
 
 
 @pytest.mark.parametrize("precision", ["fast", "reproducible"])
+@pytest.mark.parametrize("apart", [True, False])
 @pytest.mark.parametrize(("order", "shape"), CASES)
 @pytest.mark.parametrize("name", BOXES)
-def test_mesh_on_device_equals_cpu(device, name, order, shape, precision):
+def test_mesh_on_device_equals_cpu(device, name, order, shape, apart, precision):
     fixed, box = precision == "reproducible", BOXES[name]
-    filled, x, charge, slots = charges_in_slots(device)
+    filled, x, charge, slots = charges_in_slots(device, apart)
     mesh = Mesh(shape, order, box, FRAMES[name])
     cpu = LatticeSum(mesh, BETA, 1.0)
     cpu.spread(x, charge)

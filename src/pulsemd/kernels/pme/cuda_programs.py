@@ -7,6 +7,7 @@ from itertools import product
 
 from pulsemd.device.program import CudaProgram
 from pulsemd.kernels.pme.mesh import ORDERS
+from pulsemd.kernels.search.gpu_layout import SUPERCLUSTER
 
 THREADS = 128
 
@@ -14,6 +15,11 @@ THREADS = 128
 def lanes_of(order: int) -> int:
     """Threads of an atom, a power of 2: one for each plane of the mesh that it touches."""
     return 4 if order <= 4 else 8
+
+
+def spread_threads(fixed: bool, order: int) -> int:
+    """Threads of a block of spread.cu: of a supercluster where it sums in shared memory."""
+    return THREADS if fixed else SUPERCLUSTER * lanes_of(order)
 
 
 def pme_program(file: str, fixed: bool, order: int, whole: bool, energies: bool = False) -> CudaProgram:
@@ -29,7 +35,8 @@ def pme_program(file: str, fixed: bool, order: int, whole: bool, energies: bool 
     energies : bool
         Energy and virial too; for solve.cu.
     """
-    macros = {"FIXED": int(fixed), "ENERGIES": int(energies), "THREADS": THREADS, "ORDER": order}
+    macros = {"FIXED": int(fixed), "ENERGIES": int(energies), "ORDER": order}
+    macros["THREADS"] = spread_threads(fixed, order) if file == "spread.cu" else THREADS
     macros |= {"LANES": lanes_of(order), "WHOLE": int(whole)}
     headers = ("pulsemd.kernels.bonded",)
     return CudaProgram("pulsemd.kernels.pme", file, tuple(macros.items()), exact=fixed, headers=headers)
