@@ -221,6 +221,7 @@ KINDS = {
     "same": (SiteKind.LINEAR, (2,), (1.0,)),
     "fixed_distance": (SiteKind.FIXED_DISTANCE, (0, 1, 3), (0.1, 0.6, 0.4)),
     "fixed_angle": (SiteKind.FIXED_ANGLE, (0, 1, 2), (-0.05, 0.08, 0.0)),
+    "local_frame": (SiteKind.FIXED_ANGLE, (2, 3, 1), (0.06, -0.03, 0.07)),
     "out_of_plane": (SiteKind.OUT_OF_PLANE, (1, 0, 2), (2.0, 0.3, -0.2)),
     "normal": (SiteKind.NORMAL, (0, 1, 2, 3), (0.1, 0.9, 1.2, 0.0)),
     "on_a_site": (SiteKind.FIXED_DISTANCE, (4, 1), (0.05, 1.0)),

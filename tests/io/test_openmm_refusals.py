@@ -89,7 +89,7 @@ def test_force_that_is_not_supported_is_refused_by_name(tmp_path, case):
 
 
 PARTICLE = '<Particle mass="12"/>'
-SITE = '<LocalCoordinatesSite p1="0" p2="1" p3="2" pos1="0.1" pos2="0.2" pos3="{z}" wo1="{o}" wo2="{p}" wo3="0" wx1="-1" wx2="1" wx3="0" wy1="-1" wy2="0" wy3="1"/>'  # fmt: skip
+SITE = '<LocalCoordinatesSite p1="0" p2="1" p3="2" pos1="0.1" pos2="0.2" pos3="{z}" wo1="{o}" wo2="{p}" wo3="0" wx1="-1" wx2="1" wx3="{x3}" wy1="-1" wy2="0" wy3="1"/>'  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -98,8 +98,8 @@ SITE = '<LocalCoordinatesSite p1="0" p2="1" p3="2" pos1="0.1" pos2="0.2" pos3="{
         ([PARTICLE, '<Particle mass="0"/>'], (), "particle 1 has no mass and is no virtual site; frozen particles are not supported: give it a mass and hold it"),
         ([PARTICLE] * 5, ((0, 1, 0.1), (1, 2, 0.1), (2, 3, 0.1), (3, 4, 0.1)), "constraint 0 of particles [0, 1] belongs to a group of 5 particles that are not all constrained to one of them"),
         ([PARTICLE, '<Particle mass="0"><TwoParticleAverageSite p1="0" p2="0" w1="0.5" w2="0.5"/></Particle>'], ((0, 1, 0.1),), "constraint 0 of particles [0, 1]: a constrained particle has no mass"),
-        ([PARTICLE] * 3 + [f'<Particle mass="0">{SITE.format(z=0.1, o=1, p=0)}</Particle>'], (), "virtual site of particle 3: LocalCoordinatesSite with these weights is not supported"),
-        ([PARTICLE] * 3 + [f'<Particle mass="0">{SITE.format(z=0, o=0.5, p=0.5)}</Particle>'], (), "its origin must be one of its particles"),
+        ([PARTICLE] * 3 + [f'<Particle mass="0">{SITE.format(z=0.1, o=1, p=0, x3=-1)}</Particle>'], (), "virtual site of particle 3: LocalCoordinatesSite with these weights is not supported"),
+        ([PARTICLE] * 3 + [f'<Particle mass="0">{SITE.format(z=0, o=0.5, p=0.5, x3=0)}</Particle>'], (), "its origin must be one of its particles"),
         ([PARTICLE, '<Particle mass="0"><SymmetrySite/></Particle>'], (), "virtual site of particle 1: SymmetrySite"),
         ([PARTICLE, *(f'<Particle mass="0"><TwoParticleAverageSite p1="0" p2="{k}" w1="0.5" w2="0.5"/></Particle>' for k in (2, 1))], (), "virtual sites are constructed from each other in a circle"),
         ([], (), "the System has no particles"),

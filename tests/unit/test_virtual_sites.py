@@ -17,6 +17,7 @@ SITES = {
     "fixed_distance_3": Site(4, SiteKind.FIXED_DISTANCE, (0, 1, 2), (0.1, 0.6, 0.4)),
     "fixed_distance_4": Site(4, SiteKind.FIXED_DISTANCE, (0, 1, 2, 3), (0.1, 0.5, 0.3, 0.2)),
     "fixed_angle": Site(4, SiteKind.FIXED_ANGLE, (0, 1, 2), (-0.05, 0.08, 0.0)),
+    "local_frame": Site(4, SiteKind.FIXED_ANGLE, (0, 1, 2), (0.06, -0.03, 0.07)),
     "out_of_plane": Site(4, SiteKind.OUT_OF_PLANE, (0, 1, 2), (2.0, 0.3, -0.2)),
     "normal": Site(4, SiteKind.NORMAL, (0, 1, 2, 3), (0.1, 0.9, 1.2, 0.0)),
 }
@@ -105,6 +106,7 @@ def test_site_places_of_each_kind_are_those_of_the_formulas():
         "fixed_distance_3": 0.1 * unit(0.6 * p + 0.4 * q),
         "fixed_distance_4": 0.1 * unit(0.5 * p + 0.3 * q + 0.2 * s),
         "fixed_angle": -0.05 * unit(p) + 0.08 * unit(across),
+        "local_frame": 0.06 * unit(p) - 0.03 * unit(across) + 0.07 * unit(np.cross(p, q)),
         "out_of_plane": 0.3 * p - 0.2 * q + 2.0 * np.cross(p, q),
         "normal": 0.1 * unit(np.cross(0.9 * q - p, 1.2 * s - p)),
     }

@@ -18,7 +18,8 @@ class SiteKind(IntEnum):
     FIXED_DISTANCE
         x = x_0 + d s/|s| with s = sum_k w_k r_k; values are d, w_1, w_2, ...
     FIXED_ANGLE
-        x = x_0 + a e_1 + b e_2 with e_1 = r_1/|r_1| and e_2 along the part of x_2 - x_1 across e_1; values a, b, 0.
+        x = x_0 + a e_1 + b e_2 + c (e_1 x e_2) with e_1 = r_1/|r_1| and e_2 along the part of x_2 - x_1 across e_1;
+        values a, b, c.
     OUT_OF_PLANE
         x = x_0 + a r_1 + b r_2 + c (r_1 x r_2); values c, a, b.
     NORMAL

@@ -238,6 +238,9 @@ def zoo() -> tuple[app.Topology, openmm.System, object]:
             openmm.LocalCoordinatesSite(
                 [a, b, e], [1, 0, 0], [-1, 1, 0], [-1, 0, 1], openmm.Vec3(0.02, -0.04, 0)
             ),
+            openmm.LocalCoordinatesSite(
+                [b, c, a], [1, 0, 0], [1, -1, 0], [0, -1, 1], openmm.Vec3(0.02, 0.03, -0.04)
+            ),
         )
         for k, site in enumerate(sites):
             index = system.addParticle(0.0)
@@ -295,7 +298,7 @@ def zoo_forces() -> dict[str, openmm.Force]:
 def add_zoo_molecule(
     forces: dict[str, openmm.Force], first: int, shape: np.ndarray, place: np.ndarray
 ) -> None:
-    """Terms of one molecule of five atoms and six sites."""
+    """Terms of one molecule of five atoms and seven sites."""
     a, b, c, d, e = range(first, first + 5)
     for i, j in ((a, b), (b, c), (c, d), (a, e)):
         forces["bond"].addBond(i, j, float(np.linalg.norm(shape[i - first] - shape[j - first])), 2e5)
@@ -305,7 +308,7 @@ def add_zoo_molecule(
     forces["rb"].addTorsion(a, b, c, d, 3.0, -2.0, 1.0, 0.5, -0.3, 0.2)
     forces["improper"].addTorsion(e, a, b, c, [20.0, 3.0])
     forces["held"].addParticle(a, [100.0, *(place + 0.02)])
-    charges = [0.3, -0.3, 0.2, -0.2, 0.0, 0.1, -0.1, 0.2, -0.2, 0.1, -0.1]
+    charges = [0.3, -0.3, 0.2, -0.2, 0.0, 0.1, -0.1, 0.2, -0.2, 0.1, -0.2, 0.1]
     for k, charge in enumerate(charges):
         forces["nonbonded"].addParticle(charge, 0.3, 0.2 if k in (1, 3) else 0.0)
         forces["pairs"].addParticle([4e4 if k < 5 else 0.0, 35.0 + k % 2, k % 2 if k < 5 else 0])

@@ -40,7 +40,7 @@ def read_site(particle: int, element: Element, file: str | None) -> Site:
     if site is None:
         raise TopologyError(
             f"virtual site of particle {particle}: {element.tag} with these weights is not supported; its origin must "
-            "be one of its particles, and it must lie on a line or in the plane of three of them",
+            "be one of its particles, and off its x axis x must be along a line to one other of three",
             file,
         )
     return site
@@ -49,8 +49,7 @@ def read_site(particle: int, element: Element, file: str | None) -> Site:
 def _local_coordinates(particle: int, element: Element) -> Site | None:
     """A site in a frame of axes x along sum_k wx_k x_k and y towards sum_k wy_k x_k, at its origin, or None.
 
-    On the x axis it has a fixed distance from the origin. In the xy plane, with x along the line to one other particle,
-    it has fixed distances along that and across.
+    On the x axis it has a fixed distance from the origin. Elsewhere x must be along the line to one other particle.
     """
     n = sum(f"wo{k}" in element.attrib for k in range(1, 10))
     parents = [int(element.get(f"p{k + 1}", "-1")) for k in range(n)]
@@ -58,11 +57,11 @@ def _local_coordinates(particle: int, element: Element) -> Site | None:
         np.array([number(element, f"{name}{k + 1}") for k in range(n)]) for name in ("wo", "wx", "wy")
     )
     x, y, z = (number(element, f"pos{k}") for k in (1, 2, 3))
-    if np.count_nonzero(origin) != 1 or z != 0:
+    if np.count_nonzero(origin) != 1:
         return None
     at = int(np.flatnonzero(origin)[0])
     others = [k for k in range(n) if k != at]
-    if y == 0:
+    if y == 0 and z == 0:
         return Site(
             particle,
             SiteKind.FIXED_DISTANCE,
@@ -75,9 +74,10 @@ def _local_coordinates(particle: int, element: Element) -> Site | None:
     first, second = used[0], next(k for k in others if k != used[0])
     if towards[second] == 0:
         return None
+    of_x, of_y = float(np.sign(along[first])), float(np.sign(towards[second]))
     return Site(
         particle,
         SiteKind.FIXED_ANGLE,
         (parents[at], parents[first], parents[second]),
-        (float(x * np.sign(along[first])), float(y * np.sign(towards[second])), 0.0),
+        (x * of_x, y * of_y, z * of_x * of_y),
     )

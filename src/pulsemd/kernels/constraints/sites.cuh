@@ -53,8 +53,8 @@ __device__ Vec away(const Site& s, const Places& at) {
     if (s.kind == FIXED_DISTANCE) return s.value(0) * unit(weighted(s, at)).e;
     const Vec r1 = at.to(s, 1), r2 = at.to(s, 2);
     if (s.kind == FIXED_ANGLE) {
-        const Vec e1 = unit(r1).e;
-        return s.value(0) * e1 + s.value(1) * unit(across(r2 - r1, e1)).e;
+        const Vec e1 = unit(r1).e, e2 = unit(across(r2 - r1, e1)).e;
+        return s.value(0) * e1 + s.value(1) * e2 + s.value(2) * cross(e1, e2);
     }
     if (s.kind == OUT_OF_PLANE) return s.value(1) * r1 + s.value(2) * r2 + s.value(0) * cross(r1, r2);
     const Vec r3 = at.to(s, 3);
@@ -73,8 +73,9 @@ __device__ Shares shares_of(const Site& s, const Places& at, Vec f) {
     if (s.kind == FIXED_ANGLE) {
         const Vec q = r2 - r1;
         const Unit u1 = unit(r1), u2 = unit(across(q, u1.e));
-        const Vec g = v1 / u2.length * across(f, u2.e), f2 = across(g, u1.e);
-        const Vec h = v0 * f + (-dot(g, u1.e) * q + -dot(q, u1.e) * g);
+        const Vec on_e1 = v0 * f + v2 * cross(u2.e, f), on_e2 = v1 * f + v2 * cross(f, u1.e);
+        const Vec g = 1.0 / u2.length * across(on_e2, u2.e), f2 = across(g, u1.e);
+        const Vec h = on_e1 + (-dot(g, u1.e) * q + -dot(q, u1.e) * g);
         return {1.0 / u1.length * across(h, u1.e) - f2, f2, none};
     }
     const Vec r3 = at.to(s, 3), a = v1 * r2 - r1, b = v2 * r3 - r1;

@@ -74,10 +74,11 @@ def _away(x, box, kind, rows, values, first, last):
         return scaled(v0, unit(_weighted(x, box, rows, values, first, last))[0])
     r1 = difference(x, rows[first + 2], rows[first + 1], box)
     r2 = difference(x, rows[first + 3], rows[first + 1], box)
+    v2 = values[first + 3]
     if kind == FIXED_ANGLE:
         e1 = unit(r1)[0]
-        return plus(scaled(v0, e1), scaled(v1, unit(across(plus(r2, scaled(-1.0, r1)), e1))[0]))
-    v2 = values[first + 3]
+        e2 = unit(across(plus(r2, scaled(-1.0, r1)), e1))[0]
+        return plus(plus(scaled(v0, e1), scaled(v1, e2)), scaled(v2, cross(e1, e2)))
     if kind == OUT_OF_PLANE:
         return plus(plus(scaled(v1, r1), scaled(v2, r2)), scaled(v0, cross(r1, r2)))
     r3 = difference(x, rows[first + 4], rows[first + 1], box)
@@ -117,9 +118,13 @@ def _shares(x, box, kind, rows, values, first, f):
         q = plus(r2, minus)
         e1, l1 = unit(r1)
         e2, l2 = unit(across(q, e1))
-        g = scaled(v1 / l2, across(f, e2))
+        on_e1, on_e2 = (
+            plus(scaled(v0, f), scaled(v2, cross(e2, f))),
+            plus(scaled(v1, f), scaled(v2, cross(f, e1))),
+        )
+        g = scaled(1.0 / l2, across(on_e2, e2))
         f2 = across(g, e1)
-        h = plus(scaled(v0, f), plus(scaled(-dot(g, e1), q), scaled(-dot(q, e1), g)))
+        h = plus(on_e1, plus(scaled(-dot(g, e1), q), scaled(-dot(q, e1), g)))
         return plus(scaled(1.0 / l1, across(h, e1)), scaled(-1.0, f2)), f2, _ZERO
     r3 = difference(x, rows[first + 4], rows[first + 1], box)
     a, b = plus(scaled(v1, r2), minus), plus(scaled(v2, r3), minus)
