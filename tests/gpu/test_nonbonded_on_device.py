@@ -57,6 +57,8 @@ def test_pair_forces_of_any_box_and_rule_match_float64(device, name, combination
         {"coulombtype": "cut-off", "coulomb_modifier": "none", "vdw_modifier": "none"},
         {"coulombtype": "cut-off"},
         {"epsilon_rf": 78.3, "epsilon_r": 2.0, "vdw_modifier": "none"},
+        {"vdw_modifier": "force-switch"},
+        {"vdw_modifier": "potential-switch"},
     ],
 )
 def test_pair_forces_of_each_option_match_float64(device, choice, precision):

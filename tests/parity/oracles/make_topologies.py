@@ -31,8 +31,9 @@ from openmm import app, unit
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from make_systems import MDP, call, self_contained
-from openmm_systems import nonbonded_of, segment
 from write_charmm import write_top
+
+from openmm_systems import nonbonded_of, segment
 
 EDGE = "3.0"
 RESIDUES = 5, 8

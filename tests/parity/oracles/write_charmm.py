@@ -1,8 +1,8 @@
 """Write a System with CHARMM36 of OpenMM's charmm36.xml as a topology of GROMACS, every parameter in its row.
 
-Rule 2 gives what it can of the table of Lennard-Jones parameters, ``[ nonbond_params ]`` the rest; 1-4 pairs, exclusions,
-Urey-Bradley terms (bonds between the ends of an angle), harmonic impropers and correction maps are those of the System.
-Waters are rigid.
+Rule 2 gives what it can of the table of Lennard-Jones parameters, ``[ nonbond_params ]`` the rest; 1-4 pairs,
+exclusions, Urey-Bradley terms (bonds between the ends of an angle), harmonic impropers and correction maps are those of
+the System. Waters are rigid.
 """
 
 from __future__ import annotations
@@ -134,8 +134,9 @@ def molecule(
     for k, atom in enumerate(atoms):
         mass = system.getParticleMass(atom.index)._value
         residue = atom.residue.index - atoms[0].residue.index + 1
+        number, kind = k + 1, named[atom.index][0]
         sections["atoms"].append(
-            f"{k + 1} {named[atom.index][0]} {residue} {atom.residue.name} {atom.name} {k + 1} {charges[k]:.12g} {mass:.12g}"
+            f"{number} {kind} {residue} {atom.residue.name} {atom.name} {number} {charges[k]:.12g} {mass:.12g}"
         )
     exceptions = rows(forces["NonbondedForce"], "getNumExceptions", "getExceptionParameters", 2)
     if name == "HOH":
