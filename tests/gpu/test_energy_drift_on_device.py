@@ -16,8 +16,7 @@ nstcalcenergy = 50
 nstlist = 20
 cutoff-scheme = Verlet
 verlet-buffer-tolerance = {tolerance}
-coulombtype = reaction-field
-epsilon-rf = 0
+coulombtype = {coulombtype}
 rcoulomb = 1.0
 rvdw = 1.0
 vdw-modifier = potential-shift
@@ -30,9 +29,9 @@ N_ATOMS = 3000
 SEEDS = (1, 2, 3)
 
 
-def drifts(pulsemd, tolerance, precision):
+def drifts(pulsemd, tolerance, precision, coulombtype="reaction-field"):
     """Slope of the total energy of the bundled water over 100 ps for each seed, kJ/mol/ps per atom."""
-    (pulsemd.folder / "nve.mdp").write_text(SETTINGS.format(tolerance=tolerance))
+    (pulsemd.folder / "nve.mdp").write_text(SETTINGS.format(tolerance=tolerance, coulombtype=coulombtype))
     slopes = []
     for seed in SEEDS:
         out = f"nve-{seed}"
@@ -44,10 +43,13 @@ def drifts(pulsemd, tolerance, precision):
 
 
 @pytest.mark.parametrize("precision", ["fast", "reproducible"])
-def test_nve_of_tight_tolerance_on_device_does_not_drift(device, pulsemd, precision):
-    slopes = drifts(pulsemd, 1e-5, precision)
+@pytest.mark.parametrize("coulombtype", ["reaction-field", "PME"])
+def test_nve_of_tight_tolerance_on_device_does_not_drift(device, pulsemd, coulombtype, precision):
+    slopes = drifts(pulsemd, 1e-5, precision, coulombtype)
     error = slopes.std(ddof=1) / np.sqrt(len(slopes))
-    print(f"{precision}, tolerance 1e-5: {slopes.mean():.2e} +- {error:.1e} kJ/mol/ps per atom")
+    print(
+        f"{coulombtype}, {precision}, tolerance 1e-5: {slopes.mean():.2e} +- {error:.1e} kJ/mol/ps per atom"
+    )
     assert abs(slopes.mean()) <= 2e-5 + error
 
 

@@ -20,8 +20,7 @@ nstcalcenergy = 50
 nstlist = 20
 cutoff-scheme = Verlet
 verlet-buffer-tolerance = {tolerance}
-coulombtype = reaction-field
-epsilon-rf = 0
+coulombtype = {coulombtype}
 rcoulomb = 1.0
 rvdw = 1.0
 vdw-modifier = potential-shift
@@ -31,6 +30,7 @@ gen-vel = yes
 gen-temp = 300
 """
 SEEDS = (1, 2, 3)
+COULOMB = ("reaction-field", "PME")
 
 
 def run(pulsemd, name, settings, steps, seed, precision):
@@ -40,12 +40,14 @@ def run(pulsemd, name, settings, steps, seed, precision):
     return read_energies(pulsemd.folder / name / "energies.csv")
 
 
-def drifts(pulsemd, tolerance, precision):
+def drifts(pulsemd, tolerance, precision, coulombtype="reaction-field"):
     """Slope of the total energy over 100 ps for each seed, kJ/mol/ps per atom."""
     slopes = []
     for seed in SEEDS:
-        settings = SETTINGS.format(tolerance=tolerance)
-        table = run(pulsemd, f"nve-{precision}-{tolerance}-{seed}", settings, 50_000, seed, precision)
+        settings = SETTINGS.format(tolerance=tolerance, coulombtype=coulombtype)
+        table = run(
+            pulsemd, f"nve-{coulombtype}-{precision}-{tolerance}-{seed}", settings, 50_000, seed, precision
+        )
         slopes.append(np.polyfit(table["time_ps"], table["total"], 1)[0] / 3000)
     return np.array(slopes)
 
@@ -53,10 +55,13 @@ def drifts(pulsemd, tolerance, precision):
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("precision", ["fast", "reproducible"])
-def test_nve_tight_tolerance_does_not_drift(pulsemd, precision):
-    slopes = drifts(pulsemd, 1e-5, precision)
+@pytest.mark.parametrize("coulombtype", COULOMB)
+def test_nve_tight_tolerance_does_not_drift(pulsemd, coulombtype, precision):
+    slopes = drifts(pulsemd, 1e-5, precision, coulombtype)
     error = slopes.std(ddof=1) / np.sqrt(len(slopes))
-    print(f"{precision}, tolerance 1e-5: {slopes.mean():.2e} +- {error:.1e} kJ/mol/ps per atom")
+    print(
+        f"{coulombtype}, {precision}, tolerance 1e-5: {slopes.mean():.2e} +- {error:.1e} kJ/mol/ps per atom"
+    )
     assert abs(slopes.mean()) <= 2e-5 + error
 
 
@@ -74,7 +79,7 @@ def test_nve_default_tolerance_drifts_no_more_than_gmx(pulsemd, precision):
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("precision", ["fast", "reproducible"])
 def test_v_rescale_kinetic_energy_is_canonical(pulsemd, precision):
-    settings = SETTINGS.format(tolerance=0.005)
+    settings = SETTINGS.format(tolerance=0.005, coulombtype="reaction-field")
     settings += "tcoupl = v-rescale\ntc-grps = System\ntau-t = 0.1\nref-t = 300\n"
     table = run(pulsemd, f"nvt-{precision}", settings, 100_000, 1, precision)
     kinetic = table["kinetic"][table["time_ps"] > 2.0]
@@ -88,9 +93,10 @@ def test_v_rescale_kinetic_energy_is_canonical(pulsemd, precision):
     assert abs(ratio - 1) <= 0.1
 
 
-def test_nve_short_run_conserves_energy(pulsemd):
+@pytest.mark.parametrize("coulombtype", COULOMB)
+def test_nve_short_run_conserves_energy(pulsemd, coulombtype):
     """A few hundred steps: a missing term or a wrong sign shows at once."""
-    settings = SETTINGS.format(tolerance=1e-5)
+    settings = SETTINGS.format(tolerance=1e-5, coulombtype=coulombtype)
     energies = {}
     for precision in ("fast", "reproducible"):
         table = run(pulsemd, precision, settings, 400, 5, precision)
