@@ -10,6 +10,11 @@ def publish_program() -> CudaProgram:
     return CudaProgram("pulsemd.device", "publish.cu")
 
 
+def stamp_program() -> CudaProgram:
+    """The clock of the device into a word."""
+    return CudaProgram("pulsemd.device", "stamp.cu")
+
+
 def programs() -> list[CudaProgram]:
     """Every variant that a run can ask for."""
-    return [publish_program()]
+    return [publish_program(), stamp_program()]

@@ -41,6 +41,7 @@ from pulsemd.kernels.search.gpu_layout import Slots
 from pulsemd.kernels.update.gpu import NO_ERROR, GpuUpdate, UpdateConstants
 from pulsemd.schedule.graphs import StepGraphs
 from pulsemd.schedule.phase import Phase, PhaseTimer
+from pulsemd.schedule.trace import DeviceTrace, Event
 
 PRUNE_INTERVAL = 5
 """Steps between two prunings of the pair list, in fast mode, by measurement."""
@@ -157,7 +158,8 @@ class GpuRank:
         self._two_kernels = (
             not self._beside and self._update.is_one_kernel and self._exclusions.starts_in_moves
         )
-        self._graphs = StepGraphs(self.device) if options.graph and not options.trace else None
+        self._graphs = StepGraphs(self.device) if options.graph else None
+        self._trace = DeviceTrace(self.device) if options.trace else None
         self._phases = self.phases()
         self._silent = PhaseTimer()
         words = (self._pairs.error_word, self._bonded.error_word, self._update.control)
@@ -328,17 +330,21 @@ class GpuRank:
         if self._ahead is not None:
             self.search()
         self._set_clock(step)
+        s = self.system.settings
+        phases = [step == self._first_step, (step - self._first_step) % PRUNE_INTERVAL]
+        phases += [step % interval for interval in (s.nsttcouple, s.nstcomm) if interval > 0]
+        pattern = (n, energies, *phases)
         if self._graphs is None:
-            self._launch_steps(step, n, energies, timer)
+            self._launch_steps(pattern, step, timer)
         else:
-            s = self.system.settings
-            phases = [step == self._first_step, (step - self._first_step) % PRUNE_INTERVAL]
-            phases += [step % interval for interval in (s.nsttcouple, s.nstcomm) if interval > 0]
-            work = partial(self._launch_steps, step, n, energies, self._silent)
-            timer.timed("steps", partial(self._graphs.run, (n, energies, *phases), n, work))
+            work = partial(self._launch_steps, pattern, step, self._silent)
+            timer.timed("steps", partial(self._graphs.run, pattern, n, work))
         self._clock = step + n
 
-    def _launch_steps(self, first: int, n: int, energies: bool, timer: PhaseTimer) -> None:
+    def _launch_steps(self, pattern: tuple[Any, ...], first: int, timer: PhaseTimer) -> None:
+        n, energies = pattern[:2]
+        if self._trace is not None:
+            self._trace.begin(pattern)
         for offset in range(n):
             self.begin_step(
                 step_flags(self.system.settings, first + offset, energies and offset == 0), offset
@@ -375,15 +381,8 @@ class GpuRank:
         return start, *begin, pairs, *end
 
     def _phase(self, name: str, call: Callable[[], None]) -> Phase:
-        """A phase; when phases are timed one by one it ends with the device's work."""
-        if not self.options.trace:
-            return Phase(name, call)
-
-        def call_and_wait() -> None:
-            call()
-            self.device.synchronize()
-
-        return Phase(name, call_and_wait)
+        """A phase, with its times if they are wanted."""
+        return Phase(name, call) if self._trace is None else self._trace.phase(name, call)
 
     def _start_forces(self, energies: bool, waters_started: bool) -> None:
         self._exclusions.start_forces(energies, waters_started)
@@ -443,6 +442,8 @@ class GpuRank:
 
     def _try_step(self, flags: StepFlags, timer: PhaseTimer) -> None:
         """A whole step that is then taken back."""
+        if self._trace is not None:
+            self._trace.end()
         self._set_clock(flags.step)
         self.begin_step(flags)
         timer.run(self.force_phases())
@@ -465,11 +466,15 @@ class GpuRank:
         """Memory held on the GPU."""
         return self.device.bytes_held
 
+    def events(self) -> list[Event] | None:
+        """Times of the phases of the last steps, if they were wanted; waits for the device."""
+        return None if self._trace is None else self._trace.events()
+
     def graph_report(self) -> dict[str, int] | str:
         """What the graph of most steps holds, or why there is none."""
         if self._graphs is not None:
             return self._graphs.report()
-        return "none: " + ("--trace times the phases one by one" if self.options.trace else "not wanted")
+        return "none: not wanted"
 
     def take_rows(self) -> Callable[[], LocalAtoms]:
         """Copy the rows as they are after the steps launched so far; the function waits for them."""

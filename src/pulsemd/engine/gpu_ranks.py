@@ -41,6 +41,7 @@ from pulsemd.kernels.nonbonded.exclusions import count_within, self_energy
 from pulsemd.kernels.update.gpu import NO_ERROR, UpdateConstants
 from pulsemd.schedule.graphs import StepGraphs
 from pulsemd.schedule.phase import Phase, PhaseTimer
+from pulsemd.schedule.trace import DeviceTrace, Event
 
 if TYPE_CHECKING:
     from pulsemd.halo.device.transport import GpuTransport
@@ -134,12 +135,13 @@ class GpuRanks:
             self._parts,
             self._ghost_stream,
         )
-        captured = options.graph and not options.trace and self._search.starts_itself
+        captured = options.graph and self._search.starts_itself
         self._graphs = StepGraphs(device) if captured else None
         self._first_step = self._clock = system.step
         for part in self._parts:
             part.update.set_step(system.step)
             part.update.set_start(system.step)
+        self._trace = DeviceTrace(device) if options.trace else None
         self._phases, self._silent = self.phases(), PhaseTimer()
         self._mirror = self._new_mirror()
         self._search.start(extent)
@@ -266,17 +268,21 @@ class GpuRanks:
     def advance(self, step: int, n: int, energies: bool, timer: PhaseTimer) -> None:
         """Make `n` steps from `step` on; with `energies` those of the first."""
         self._set_clock(step)
+        s = self.system.settings
+        phases = [(step - self._first_step) % PRUNE_INTERVAL]
+        phases += [step % interval for interval in (s.nsttcouple, s.nstcomm) if interval > 0]
+        pattern = (n, energies, *phases)
         if self._graphs is None:
-            self._launch_steps(step, n, energies, timer)
+            self._launch_steps(pattern, step, timer)
         else:
-            s = self.system.settings
-            phases = [(step - self._first_step) % PRUNE_INTERVAL]
-            phases += [step % interval for interval in (s.nsttcouple, s.nstcomm) if interval > 0]
-            work = partial(self._launch_steps, step, n, energies, self._silent)
-            timer.timed("steps", partial(self._graphs.run, (n, energies, *phases), n, work))
+            work = partial(self._launch_steps, pattern, step, self._silent)
+            timer.timed("steps", partial(self._graphs.run, pattern, n, work))
         self._clock = step + n
 
-    def _launch_steps(self, first: int, n: int, energies: bool, timer: PhaseTimer) -> None:
+    def _launch_steps(self, pattern: tuple[Any, ...], first: int, timer: PhaseTimer) -> None:
+        n, energies = pattern[:2]
+        if self._trace is not None:
+            self._trace.begin(pattern)
         for offset in range(n):
             flags = step_flags(self.system.settings, first + offset, energies and offset == 0)
             self.begin_step(flags, offset)
@@ -303,30 +309,26 @@ class GpuRanks:
 
     def force_phases(self) -> tuple[Phase, ...]:
         """Phases that bring the forces of owned atoms up to date."""
+        send = self._phase("halo.forward.begin", lambda: self._search.channel_x.forward_begin(), beside=True)
         return (
-            self._phase("halo.forward.begin", self._send_positions),
+            Phase(send.name, partial(self._beside, send.call)),
             self._phase("forces.start", self._start_forces),
             self._phase("forces.local", self._local_forces),
             self._phase("halo.forward.end", lambda: self._search.channel_x.forward_end()),
-            self._phase("forces.nonlocal", self._ghost_forces),
-            self._phase("halo.reverse.begin", lambda: self._search.channel_f.reverse_begin()),
+            self._phase("forces.nonlocal", self._ghost_forces, beside=True),
+            self._phase("halo.reverse.begin", lambda: self._search.channel_f.reverse_begin(), beside=True),
             self._phase("halo.reverse.end", self._take_forces),
         )
 
-    def _phase(self, name: str, call: Callable[[], None]) -> Phase:
-        """A phase; when phases are timed one by one it ends with the device's work."""
-        if not self.options.trace:
+    def _phase(self, name: str, call: Callable[[], None], beside: bool = False) -> Phase:
+        """A phase; ``beside``: on the stream of ghosts."""
+        if self._trace is None:
             return Phase(name, call)
+        return self._trace.phase(name, call, *(("ghosts", self._ghost_stream) if beside else ()))
 
-        def call_and_wait() -> None:
-            call()
-            self.transport.settle()
-
-        return Phase(name, call_and_wait)
-
-    def _send_positions(self) -> None:
+    def _beside(self, call: Callable[[], None]) -> None:
         self.device.fork(self._ghost_stream)
-        self._search.channel_x.forward_begin()
+        call()
 
     def _start_forces(self) -> None:
         for part in self._parts:
@@ -408,6 +410,8 @@ class GpuRanks:
 
     def _try_step(self, flags: StepFlags, timer: PhaseTimer) -> None:
         """A whole step that is then taken back."""
+        if self._trace is not None:
+            self._trace.end()
         self._set_clock(flags.step)
         self.begin_step(flags)
         timer.run(self.force_phases())
@@ -433,16 +437,23 @@ class GpuRanks:
         return self.device.bytes_held
 
     @property
+    def f(self) -> Any:
+        """Forces, (K, slots, 4) float32 or int64 on the device."""
+        return self._search.f
+
+    @property
     def host_waits_per_step(self) -> int:
         """Times the host waits for each step: for every pulse both ways where it drives the exchange."""
         return 0 if self._search.starts_itself else 2 * len(self._search.plan.pulses)
+
+    def events(self) -> list[Event] | None:
+        """Times of the phases of the last steps, if they were wanted; waits for the device."""
+        return None if self._trace is None else self._trace.events()
 
     def graph_report(self) -> dict[str, int] | str:
         """What the graph of most steps holds, or why there is none."""
         if self._graphs is not None:
             return self._graphs.report()
-        if self.options.trace:
-            return "none: --trace times the phases one by one"
         return (
             "none: not wanted"
             if self._search.starts_itself

@@ -63,6 +63,8 @@ class PartSearch:
     Attributes
     ----------
     channel_x, channel_f : channels of positions and forces
+    f : (K, slots, 4) float32 or int64, device
+        Forces.
     counts : list of ListCounts
         Of all lists of this process.
     plan : HaloPlan
@@ -209,8 +211,8 @@ class PartSearch:
         self._capacity = 64 * math.ceil(need * GROWTH / 64)
         kind = np.int64 if self.options.precision == "reproducible" else np.float32
         self._x = self.transport.allocate("positions", self._capacity, 4, np.int32)
-        self._f = self.transport.allocate("forces", self._capacity, 4, kind)
-        self._forces = list(self._f)  # the same objects at every search
+        self.f = self.transport.allocate("forces", self._capacity, 4, kind)
+        self._forces = list(self.f)  # the same objects at every search
         for part, x in zip(self._parts, self._x, strict=True):
             part.pairs.pairs.use_slots(x)
         return True
@@ -224,7 +226,7 @@ class PartSearch:
             self.channel_x = bind(self._x, directions="forward", **room)
             if self.starts_itself:
                 room["releases"] = self.channel_x
-            self.channel_f = bind(self._f, directions="reverse", **room)
+            self.channel_f = bind(self.f, directions="reverse", **room)
             return
         for channel in (self.channel_x, self.channel_f):
             if self.starts_itself:

@@ -26,7 +26,7 @@ class RunOptions:
     timeout : float or None
         Bound of every host wait in seconds; None: PULSEMD_TIMEOUT, else 30.
     trace : bool
-        Keep every phase call for a timeline; on a GPU phases then run one by one.
+        Keep when each phase of the last steps began and ended, for a timeline.
     count_images : bool
         Count box crossings, for unwrapped output; on CPUs only.
     device : {'cpu', 'cuda', 'auto'}
@@ -38,7 +38,7 @@ class RunOptions:
     raise_nstlist : bool
         Whether a GPU may search less often than the settings say, with a larger list cut-off.
     graph : bool
-        Whether a GPU runs its steps as CUDA graphs; never with `trace`.
+        Whether a GPU runs its steps as CUDA graphs.
     ranks_per_gpu : int
         Ranks that share a GPU and its process.
     """

@@ -480,6 +480,9 @@ class Rank:
         """Waits for another rank: two for each pulse."""
         return 2 * len(self.domain.plan.pulses) if self.transport.size > 1 else 0
 
+    def events(self) -> None:
+        """None: the host times the phases."""
+
     def graph_report(self) -> str:
         """Why there is no CUDA graph."""
         return "none: CUDA graphs need a GPU"

@@ -21,6 +21,7 @@ from pulsemd.engine.setup import choose_list_cutoff, choose_nstlist
 from pulsemd.engine.system import System
 from pulsemd.halo import Transport
 from pulsemd.schedule.phase import PhaseTimer
+from pulsemd.schedule.trace import Event
 
 
 class Simulation:
@@ -193,6 +194,11 @@ class Simulation:
             self.rank.search()
         self.rank.warm_up(self.step, self.timer)
         self.timer.reset()
+
+    def trace(self) -> list[Event]:
+        """Begin and duration of the phases of the last steps of this rank or process, if `RunOptions.trace`."""
+        found = self.rank.events()
+        return [Event(name, "host", *times) for name, *times in self.timer.events] if found is None else found
 
     def finish(self) -> None:
         """Report the last positions, without moving: energies always, frames where due or wanted at the end only."""

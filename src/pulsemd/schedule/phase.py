@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from time import perf_counter
+
+_KEPT = 1000
 
 
 @dataclass(frozen=True)
@@ -22,13 +26,13 @@ class PhaseTimer:
     Parameters
     ----------
     trace : bool
-        Also keep every call as (name, start, duration) for the timeline.
+        Also keep the last calls as (name, start, duration) for a timeline.
     """
 
     trace: bool = False
     seconds: dict[str, float] = field(default_factory=dict)
     calls: dict[str, int] = field(default_factory=dict)
-    events: list[tuple[str, float, float]] = field(default_factory=list)
+    events: deque[tuple[str, float, float]] = field(default_factory=partial(deque, maxlen=_KEPT))
 
     def run(self, phases: Iterable[Phase]) -> None:
         """Call each phase in order."""

@@ -6,7 +6,7 @@
 // A wait ends when the epoch has come, when any process has given up, or after the limit; then it makes everybody end.
 #pragma once
 
-#include "vector.cuh"
+#include "clock.cuh"
 #include "network.cuh"
 
 constexpr int SIGNAL_STRIDE = 16;  // words from one signal to the next: 128 bytes
@@ -62,12 +62,6 @@ __device__ __forceinline__ uint64 load_relaxed(const uint64* word) {
 
 __device__ __forceinline__ void store_release(uint64* word, uint64 value) {
   asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
-}
-
-__device__ __forceinline__ uint64 nanoseconds() {
-  uint64 value;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(value));
-  return value;
 }
 
 // Make every wait of every process end.
