@@ -50,6 +50,10 @@ def build_parser() -> argparse.ArgumentParser:
         "--tolerance", type=float, default=1e-4, help="relative difference at which a term disagrees (1e-4)"
     )
     _add_bench(commands)
+    timeline = commands.add_parser("timeline", help="draw one step of a run with --trace")
+    timeline.add_argument("out", metavar="OUT", help="directory of the run")
+    timeline.add_argument("-o", dest="picture", metavar="FILE.svg", help="the picture (OUT/timeline.svg)")
+    timeline.add_argument("--json", action="store_true", help="print one JSON object on standard output")
     doctor = commands.add_parser("doctor", help="say what works on this machine, and why the rest does not")
     doctor.add_argument("--json", action="store_true", help="print one JSON object on standard output")
     return parser
@@ -94,6 +98,9 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
         help="in the trajectory: molecules whole (default) or unwrapped",
     )
     parser.add_argument("--xvg", action="store_const", const=True, help="write energies.xvg too, at the end")
+    parser.add_argument(
+        "--trace", action="store_true", help="write the times of the last steps' phases to trace.json"
+    )
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
@@ -175,6 +182,10 @@ def dispatch(args: argparse.Namespace) -> int:
         from pulsemd.cli.bench import bench_halo
 
         return bench_halo(args)
+    if args.command == "timeline":
+        from pulsemd.cli.timeline import timeline
+
+        return timeline(args)
     if args.command == "doctor":
         from pulsemd.cli.doctor import doctor
 

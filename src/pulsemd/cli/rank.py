@@ -29,6 +29,8 @@ from pulsemd.io.gromacs.groups import Groups
 from pulsemd.io.gromacs.system import read_system
 from pulsemd.report.progress import progress_line
 from pulsemd.report.summary import rank_report, summarize, text_summary, write_summary
+from pulsemd.report.trace import NAME as NAME_OF_TRACE
+from pulsemd.report.trace import write_trace
 from pulsemd.topology.configuration import Configuration
 from pulsemd.topology.records import Topology
 
@@ -166,6 +168,10 @@ def _run(
             simulation.finish()
         keeper.save()
     digest = simulation.trajectory_hash()
+    if request.options.trace:
+        traces = transport.allgather(simulation.trace())
+        if transport.rank == 0:
+            write_trace(out / NAME_OF_TRACE, traces, _about(simulation))
     found = transport.allgather(rank_report(simulation))
     reports = [report for report in found if report is not None]
     if transport.rank == 0:
@@ -176,6 +182,17 @@ def _run(
                 f"{why} at step {simulation.step} of {last}; to go on, add --restart {out / NAME} to the command"
             )
     return 130 if keeper.stopped == "interrupted" else 0
+
+
+def _about(simulation: Simulation) -> dict[str, Any]:
+    """What the title of a timeline says."""
+    transport = simulation.transport
+    return {
+        "atoms": simulation.system.topology.n_atoms,
+        "ranks": transport.size,
+        "transport": transport.name,
+        "device": simulation.rank.device_name,
+    }
 
 
 def _last_step(system: System, request: RunRequest) -> int:

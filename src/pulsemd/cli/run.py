@@ -20,6 +20,7 @@ from pulsemd.io.gromacs.system import read_top
 RESULTS = (
     "energies.csv", "trajectory.dcd", "trajectory.xtc", "trajectory.trr", "final.gro", "summary.json", "run.mdp",
     "energies.xvg", "checkpoint.pmd", "checkpoint.prev.pmd", "crash.gro",
+    "trace.json",
 )  # fmt: skip
 """Files of a run's directory."""
 
@@ -32,7 +33,10 @@ def main(args: argparse.Namespace) -> int:
     options = run_options(args, table, None if started is None else started[1])
     output = output_options(args, table)
     options = replace(
-        options, raise_nstlist=args.nstlist is None, count_images=output.get("positions") == "unwrapped"
+        options,
+        raise_nstlist=args.nstlist is None,
+        count_images=output.get("positions") == "unwrapped",
+        trace=args.command == "run" and args.trace,
     )
     asked, options = options.device, choose_device(options)
     if (

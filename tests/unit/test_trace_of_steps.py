@@ -1,0 +1,74 @@
+"""Traces: the file, the step taken out of it, its waits and its picture."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+
+from pulsemd.base.errors import InputError
+from pulsemd.report.timeline import describe_step, draw_timeline
+from pulsemd.report.trace import Span, critical_path, exposed_waits, read_trace, typical_step, write_trace
+from pulsemd.schedule.phase import Phase, PhaseTimer
+from pulsemd.schedule.trace import Event
+
+STEP = [
+    ("halo.forward.begin", "ghosts", 0.0, 4.0),
+    ("forces.local", "main", 0.0, 10.0),
+    ("forces.nonlocal", "ghosts", 4.0, 9.0),
+    ("update", "main", 15.0, 5.0),
+]
+
+
+def trace(n_steps, late=0.0):
+    """Steps of 20 us, the first at `late`."""
+    return [
+        Event(name, lane, 7.0 + 1e-6 * (late + start + 20.0 * k), 1e-6 * duration)
+        for k in range(n_steps)
+        for name, lane, start, duration in STEP
+    ]
+
+
+def test_a_trace_comes_back_from_its_file_and_yields_a_step_of_every_process(tmp_path):
+    write_trace(tmp_path / "trace.json", [trace(5), None, trace(5, late=1.0)], {"ranks": 3})
+    spans, about = read_trace(tmp_path / "trace.json")
+    assert about == {"ranks": 3}
+    step = typical_step(spans)
+    assert {span.process for span in step} == {0, 2}
+    mine = [
+        (s.name, s.lane, pytest.approx(s.start), pytest.approx(s.duration)) for s in step if s.process == 0
+    ]
+    assert sorted(mine, key=str) == sorted(STEP, key=str)
+
+
+def test_waits_are_gaps_of_the_main_stream_or_ends_of_exchanges_on_the_host():
+    step = [Span(name, lane, 0, start, duration) for name, lane, start, duration in STEP]
+    step += [Span("halo.forward.end", "host", 1, 3.0, 2.5), Span("update", "host", 1, 6.0, 1.0)]
+    assert exposed_waits(step) == {0: pytest.approx(5.0), 1: pytest.approx(2.5)}
+
+
+def test_the_critical_path_goes_through_what_ended_last_before_each_phase():
+    step = [Span(name, lane, 0, start, duration) for name, lane, start, duration in STEP]
+    assert [span.name for span in critical_path(step)] == ["halo.forward.begin", "forces.nonlocal", "update"]
+
+
+def test_the_picture_is_xml_with_a_row_for_each_lane():
+    step = [Span(name, lane, 0, start, duration) for name, lane, start, duration in STEP]
+    texts = [element.text for element in ElementTree.fromstring(draw_timeline(step, "a < b")).iter()]
+    assert {"a < b", "rank 0 main", "rank 0 ghosts"} <= set(texts)
+    assert describe_step(step)["us"] == pytest.approx(20.0)
+
+
+@pytest.mark.parametrize("content", [None, "{}", "no json"])
+def test_a_file_that_is_no_trace_is_refused(tmp_path, content):
+    path = tmp_path / "trace.json"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(InputError):
+        read_trace(path)
+
+
+def test_a_timer_keeps_the_last_calls_only():
+    timer = PhaseTimer(trace=True)
+    timer.run(Phase(str(k), lambda: None) for k in range(1500))
+    assert (len(timer.events), timer.events[-1][0]) == (1000, "1499")
