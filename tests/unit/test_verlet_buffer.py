@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ from pulsemd.engine.verlet_buffer import (
     Motion,
     PairEnergies,
     displacement_density,
+    few_ways,
     free_motion,
     list_cutoff,
     missed_energy,
@@ -156,3 +159,29 @@ def test_list_cutoff_kinds_split_in_two_give_the_same():
     halves = AtomKinds(np.zeros(2, int), np.zeros(2), free_motion(np.full(2, 39.948)), np.array([400, 600]))
     split = PairEnergies(ARGON.basis, np.ones((1, 2, 2)))
     assert Drift(halves, conditions, split)(1.05) == pytest.approx(Drift(kinds, conditions, ARGON)(1.05))
+
+
+def test_displacement_density_of_all_but_fixed_atoms_needs_little_memory():
+    """A site 0.2 nm from an atom of 1e12 amu: its series would have 1e7 terms at 2000 points."""
+    motion = Motion(np.array([1e-12, 1e-12]), np.array([0.5, 0.5]), np.array([0.2, 0.2]))
+    tracemalloc.start()
+    reach, density = displacement_density(motion, 2.5 * 0.02**2)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1e8
+    x = np.linspace(0.0, reach, 4001)
+    assert 2.0 * np.trapezoid(density(x), x) == pytest.approx(1.0, abs=1e-3)
+    variance = 2.0 * np.trapezoid(density(x) * x**2, x)
+    assert variance == pytest.approx(2.5 * 0.02**2 * (0.5 + 0.5) * 2.0 / 3.0, rel=0.02)
+
+
+def test_few_ways_of_many_kinds_are_few_and_none_moves_less():
+    rng = np.random.default_rng(3)
+    motion = Motion(*rng.uniform(0.01, 1.0, (3, 500)))
+    ways, which = few_ways(motion)
+    assert len(ways) <= 40
+    assert (ways[which] >= np.column_stack([motion.mobility, motion.swing, motion.arm]) * (1 - 1e-6)).all()
+    alike = Motion(*rng.uniform(0.01, 1.0, (3, 30)))
+    assert np.array_equal(
+        few_ways(alike)[0][few_ways(alike)[1]], np.column_stack([alike.mobility, alike.swing, alike.arm])
+    )

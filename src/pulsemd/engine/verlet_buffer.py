@@ -52,6 +52,10 @@ _FINEST = 8.0
 _TURNS = 8.0
 """Standard deviation of an angle, in radians, beyond which all directions on the circle are alike."""
 _GRID = 2000
+_MOST_WAVES = 1000
+"""Flights are taken for so wide that a series has few more terms: 1/400 of the chords, where atoms are all but fixed."""
+_MOST_WAYS = 40
+"""Ways of moving that are told apart; where there are more, numbers are rounded up by a few per cent until they fit."""
 
 
 @dataclass(frozen=True)
@@ -162,15 +166,16 @@ def displacement_density(motion: Motion, thermal: float) -> tuple[float, Callabl
     Parameters
     ----------
     motion : Motion, of the two
-    thermal : kT t^2, amu nm^2; not 0, nor both mobilities
+    thermal : kT t^2, amu nm^2; not 0, nor all mobilities and swings
     """
-    sigma = float(np.sqrt(thermal * motion.mobility.sum()))
     swings = [
         chords(float(swing), float(arm), thermal)
         for swing, arm in zip(motion.swing, motion.arm, strict=True)
         if arm > 0
     ]
-    reach = _REACH * sigma + sum(float(s.max()) for s, _ in swings)
+    longest = sum(float(s.max()) for s, _ in swings)
+    sigma = max(float(np.sqrt(thermal * motion.mobility.sum())), _FINEST * longest / (np.pi * _MOST_WAVES))
+    reach = _REACH * sigma + longest
     k = np.pi / reach * np.arange(1, int(_FINEST * reach / (np.pi * sigma)) + 1)
     series = np.exp(-0.5 * (k * sigma) ** 2) / reach
     for s, weight in swings:
@@ -178,6 +183,20 @@ def displacement_density(motion: Motion, thermal: float) -> tuple[float, Callabl
     x = np.linspace(0.0, reach, _GRID)
     values = 0.5 / reach + np.cos(np.outer(x, k)) @ series
     return reach, lambda distance: np.interp(distance, x, values, right=0.0)
+
+
+def few_ways(motion: Motion) -> tuple[Array, NDArray[np.int64]]:
+    """Distinct rows of mobility, swing and arm (w, 3), none smaller than what it stands for, and which is whose."""
+    rows, step = np.column_stack([motion.mobility, motion.swing, motion.arm]), 0.0
+    while True:
+        rounded = rows
+        if step > 0.0:
+            power = np.ceil(np.log(np.where(rows > 0, rows, 1.0)) / np.log1p(step) - 1e-9)
+            rounded = np.where(rows > 0, (1.0 + step) ** power, 0.0)
+        ways, which = np.unique(rounded, axis=0, return_inverse=True)
+        if len(ways) <= _MOST_WAYS or step > 100.0:
+            return ways, which.ravel()
+        step = 2.0 * step + 0.02
 
 
 def missed_energy(
@@ -215,16 +234,15 @@ class Drift:
 
     def __init__(self, kinds: AtomKinds, conditions: ListConditions, energies: PairEnergies) -> None:
         self._kinds, self.conditions, self._energies = kinds, conditions, energies
-        rows = np.column_stack([kinds.motion.mobility, kinds.motion.swing, kinds.motion.arm])
-        ways, which = np.unique(rows, axis=0, return_inverse=True)
-        self._which, self._n_ways = which.ravel(), len(ways)
+        ways, self._which = few_ways(kinds.motion)
+        self._n_ways = len(ways)
         time = max(conditions.nstlist - 1, 0) * conditions.dt
         thermal = BOLTZMANN * conditions.temperature * time**2
         self._densities = {
             (a, b): displacement_density(Motion(*ways[[a, b]].T), thermal)
             for a in range(len(ways))
             for b in range(a, len(ways))
-            if thermal * (ways[a, 0] + ways[b, 0]) > 0
+            if thermal * (ways[a, :2].sum() + ways[b, :2].sum()) > 0
         }
 
     def __call__(self, r_list: float) -> float:
