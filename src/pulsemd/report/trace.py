@@ -19,6 +19,8 @@ NAME = "trace.json"
 LAST = "update"
 """Phase that ends a step."""
 
+_TICK = 1e-3  # us
+
 
 @dataclass(frozen=True)
 class Span:
