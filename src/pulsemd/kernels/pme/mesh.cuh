@@ -1,4 +1,4 @@
-// What the kernels of the PME mesh share: where an atom touches it, B-splines, and rows of four numbers.
+// What the kernels of the PME mesh share: where an atom touches it, and B-splines.
 //
 // FIXED    1: charges on the mesh are int64, everything else is float64 (reproducible mode); 0: float32
 // ORDER    of the B-splines: points along each axis that an atom touches
@@ -56,19 +56,3 @@ struct Spline {
 };
 
 __device__ __forceinline__ int wrapped(int k, int n) { return k < n ? k : k - n; }
-
-constexpr int VECTORS = (ORDER + 6) / 4;  // vectors of four that ORDER points beginning anywhere touch
-constexpr int PADDED = 4 * VECTORS;
-
-// `ORDER` values moved up by 0 to 3 places, zeros around them.
-__device__ __forceinline__ void shifted(const Real (&values)[ORDER], int by, Real (&padded)[PADDED]) {
-#pragma unroll
-    for (int k = 0; k < PADDED; k++) padded[k] = k < ORDER ? values[k] : Real(0);
-    const bool one = by & 1, two = by & 2;
-#pragma unroll
-    for (int k = PADDED - 1; k > 0; k--) padded[k] = one ? padded[k - 1] : padded[k];
-    if (one) padded[0] = 0;
-#pragma unroll
-    for (int k = PADDED - 1; k > 1; k--) padded[k] = two ? padded[k - 2] : padded[k];
-    if (two) padded[0] = padded[1] = 0;
-}

@@ -1,12 +1,11 @@
 // Charges onto the PME mesh: LANES threads an atom, each of the first ORDER takes one plane across the first axis.
 //
-// FIXED  0: A block has the 64 atoms of a supercluster, which are neighbors in space. It sums them in shared memory,
-//           over the box of points that they touch together, and adds that box to the mesh: a fifth of the operations
-//           in memory that atoms need one by one. Those sums are integers, for which shared memory has fast atomics,
-//           in units of 2^-30 of the charges of the block. If the box is too large atoms go to the mesh one by one.
+// FIXED  0: A block has the 64 slots of a supercluster. It sums their charges in shared memory and adds the box that
+//           they touch to the mesh: a fifth of the operations in memory that atoms need one by one. Those sums are
+//           integers, for which shared memory has fast atomics, in units of 2^-30 of the charges of the block.
 //        1: Atoms one by one.
 
-#include "mesh.cuh"
+#include "tile.cuh"
 
 // One thread's part of an atom: a plane of the points from `first` on.
 struct Part {
@@ -44,49 +43,11 @@ __device__ __forceinline__ void add_part(const Part& p, int plane, Charge* mesh,
 }
 
 #if !FIXED
-constexpr int ROOM = 3072;  // points of a tile
-
-// The box of points that a block touches. Offsets of points are from `origin`, which any point of the
-// neighborhood is good for, the shorter way around.
 struct Tile {
-    int origin[3], low[3], high[3];
+    Bounds bounds;
     float charge;  // sum of the sizes
     alignas(16) int sum[ROOM];
 };
-
-// Where a tile is: its first point on the mesh, at a whole vector of four if rows are, and its points along each axis.
-struct Extent {
-    int start[3], points[3];
-    int lead;  // points before those that are touched
-};
-
-__device__ __forceinline__ int offset(int point, int origin, int n) {
-    const int d = point - origin;
-    return d > n / 2 ? d - n : d < -(n / 2) ? d + n : d;
-}
-
-__device__ __forceinline__ void find_extent(Tile& tile, const int (&at)[3], float charge, bool counts) {
-    for (int d = 0; d < 3; d++) {
-        const int low = __reduce_min_sync(ALL_LANES, counts ? at[d] : 1 << 30),
-                  high = __reduce_max_sync(ALL_LANES, counts ? at[d] : -(1 << 30));
-        if (threadIdx.x % 32 == 0) atomicMin(&tile.low[d], low), atomicMax(&tile.high[d], high);
-    }
-    charge = warp_sum(counts ? fabsf(charge) : 0.0f);
-    if (threadIdx.x % 32 == 0) atomicAdd(&tile.charge, charge);
-}
-
-__device__ __forceinline__ Extent extent_of(const Tile& tile, const int (&n)[3]) {
-    Extent e;
-    for (int d = 0; d < 3; d++) {
-        const int start = tile.origin[d] + tile.low[d];
-        e.start[d] = start < 0 ? start + n[d] : wrapped(start, n[d]);
-        e.points[d] = tile.high[d] - tile.low[d] + ORDER;
-    }
-    e.lead = WHOLE ? e.start[2] & 3 : 0;
-    e.start[2] -= e.lead;
-    e.points[2] = (e.points[2] + e.lead + 3) & ~3;
-    return e;
-}
 
 __device__ __forceinline__ void add_four(float* line, int c, int n, float x, float y, float z, float w) {
 #if WHOLE && __CUDA_ARCH__ >= 900
@@ -97,27 +58,24 @@ __device__ __forceinline__ void add_four(float* line, int c, int n, float x, flo
 #endif
 }
 
-__device__ __forceinline__ void add_tile(const Tile& tile, const Extent& e, float* mesh, const int (&n)[3], int width) {
-    const int fours = e.points[2] / 4, total = e.points[0] * e.points[1] * fours;
+__device__ __forceinline__ void add_tile(const Tile& tile, const Box& box, float* mesh, const int (&n)[3], int width) {
     const float unit = tile.charge * (1.0f / 1073741824.0f);
-    for (int k = threadIdx.x; k < total; k += THREADS) {
+    for (int k = threadIdx.x; k < box.size() / 4; k += THREADS) {
         const int4 q = reinterpret_cast<const int4*>(tile.sum)[k];
         if ((q.x | q.y | q.z | q.w) == 0) continue;
-        const int row = k / fours, a = row / e.points[1], b = row - a * e.points[1];
-        float* const line = mesh + ((size_t)((e.start[0] + a) % n[0]) * n[1] + (e.start[1] + b) % n[1]) * width;
-        add_four(line, e.start[2] + 4 * (k - row * fours), n[2], unit * q.x, unit * q.y, unit * q.z, unit * q.w);
+        const Four four = four_of(box, k, n);
+        add_four(mesh + four.row * width, four.c, n[2], unit * q.x, unit * q.y, unit * q.z, unit * q.w);
     }
 }
 
-__device__ __forceinline__ void add_to_tile(Tile& tile, const Extent& e, const Part& p, const int (&at)[3], int plane) {
+__device__ __forceinline__ void add_to_tile(Tile& tile, const Box& box, const Part& p, const int (&first)[3], int plane) {
     const float scale = 1073741824.0f / tile.charge * p.weight;
-    const int a = at[0] - tile.low[0] + plane, b = at[1] - tile.low[1], c = at[2] - tile.low[2] + e.lead;
-    int* line = tile.sum + (a * e.points[1] + b) * e.points[2] + c;
+    int* line = tile.sum + place_in(box, tile.bounds, first, plane);
 #pragma unroll
-    for (int k = 0; k < ORDER; k++, line += e.points[2])
+    for (int k = 0; k < ORDER; k++, line += box.points[2])
 #pragma unroll
-        for (int i = 0; i < ORDER; i++)
-            atomicAdd(line + i, __float2int_rn(scale * p.along_b.w[k] * p.along_c.w[i]));
+        for (int c = 0; c < ORDER; c++)
+            atomicAdd(line + c, __float2int_rn(scale * p.along_b.w[k] * p.along_c.w[c]));
 }
 #endif
 
@@ -135,26 +93,22 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (acts) add_part(part, plane, mesh, points, n_c);
 #else
     __shared__ Tile tile;
-    if (threadIdx.x < 3) tile.low[threadIdx.x] = 1 << 30, tile.high[threadIdx.x] = -(1 << 30);
-    if (threadIdx.x == 0) {
-        tile.charge = 0;
-        for (int d = 0; d < 3; d++) tile.origin[d] = part.first[d];
-    }
-    if (!__syncthreads_or(acts)) return;
-    int at[3];
-    for (int d = 0; d < 3; d++) at[d] = offset(part.first[d], tile.origin[d], points[d]);
-    find_extent(tile, at, charge, acts && plane == 0);
+    int first[3] = {part.first[0], part.first[1], part.first[2]};
+    if (threadIdx.x == 0) tile.charge = 0;
+    if (!find_bounds(tile.bounds, first, acts, points)) return;
+    const float size = warp_sum(plane == 0 ? fabsf(charge) : 0.0f);
+    if (threadIdx.x % 32 == 0) atomicAdd(&tile.charge, size);
     __syncthreads();
-    const Extent extent = extent_of(tile, points);
-    const int room = extent.points[0] * extent.points[1] * extent.points[2];
-    if (room > ROOM) {
+    const Box box = box_of(tile.bounds, points);
+    if (box.size() > ROOM) {
         if (acts) add_part(part, plane, mesh, points, 2 * row);
         return;
     }
-    for (int k = threadIdx.x; k < room / 4; k += THREADS) reinterpret_cast<int4*>(tile.sum)[k] = make_int4(0, 0, 0, 0);
+    for (int k = threadIdx.x; k < box.size() / 4; k += THREADS)
+        reinterpret_cast<int4*>(tile.sum)[k] = make_int4(0, 0, 0, 0);
     __syncthreads();
-    if (acts) add_to_tile(tile, extent, part, at, plane);
+    if (acts) add_to_tile(tile, box, part, first, plane);
     __syncthreads();
-    add_tile(tile, extent, mesh, points, 2 * row);
+    add_tile(tile, box, mesh, points, 2 * row);
 #endif
 }
