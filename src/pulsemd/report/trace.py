@@ -106,7 +106,9 @@ def typical_step(spans: Sequence[Span]) -> list[Span]:
     k = int(np.argsort(lengths)[len(lengths) // 2])
     begin, end = ends[k], ends[k + 1]
     return [
-        Span(s.name, s.lane, s.process, s.start - begin, s.duration) for s in spans if begin <= s.start < end
+        Span(s.name, s.lane, s.process, s.start - begin, s.duration)
+        for s in spans
+        if begin - _TICK <= s.start < end - _TICK
     ]
 
 
