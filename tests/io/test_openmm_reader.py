@@ -144,6 +144,19 @@ def test_switching_function_and_dispersion_correction_of_one_kind_of_particle(tm
     assert read(tmp_path, nonbonded()).dispersion is None
 
 
+@pytest.mark.parametrize("switch", [{}, {"useSwitchingFunction": 1, "switchingDistance": 0.8}])
+def test_dispersion_correction_of_another_potential_is_that_of_its_powers(tmp_path, switch):
+    """exp(-99) is nothing, but makes it a potential of its own."""
+    energy, options = "a1*a2*(1/r^12-1/r^6)", {"useLongRangeCorrection": 1, **switch}
+    values = [[1.0 + k % 3] for k in range(N)]
+    powers = read(tmp_path, custom_pairs(energy, ["a"], values, **options))
+    formula = read(tmp_path, custom_pairs(f"{energy}+exp(-99-r)", ["a"], values, **options))
+    assert powers.pair_potential is None
+    assert formula.pair_potential is not None
+    assert formula.dispersion.energy(2.0) == pytest.approx(powers.dispersion.energy(2.0), rel=1e-12)
+    assert formula.dispersion.pressure(2.0) == pytest.approx(powers.dispersion.pressure(2.0), rel=1e-12)
+
+
 def test_electrostatics_become_options_of_the_run(tmp_path):
     field = read(tmp_path, nonbonded(cutoff=0.9)).options
     assert (field["coulombtype"], field["epsilon_rf"], field["rcoulomb"]) == ("reaction-field", 78.3, 0.9)

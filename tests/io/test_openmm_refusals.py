@@ -58,7 +58,7 @@ CASES = {
     "third power": ((custom_pairs("exp(r)*r^0.3"),), "exponents must be whole or half numbers"),
     "asymmetric": ((custom_pairs("exp(-a1*r)", ["a"], [[k] for k in range(8)]),), "changes when the particles are swapped; combine their parameters symmetrically"),
     "asymmetric powers": ((custom_pairs("a1/r^12", ["a"], [[k] for k in range(8)]),), "changes when the particles are swapped"),
-    "long range": ((custom_pairs("exp(-r)", useLongRangeCorrection=1),), "the long-range correction is supported for the powers -6 and -12 only"),
+    "long range": ((custom_pairs("exp(-r)+1/r^3", useLongRangeCorrection=1),), "its potential falls off too slowly for a long-range correction"),
     "two potentials": ((custom_pairs("exp(-r)"), custom_pairs("exp(-2*r)")), "force 1 (CustomNonbondedForce): force 0 (CustomNonbondedForce) has a potential of its own already"),
     "bond": ((nonbonded(), custom("Bond", "k*exp(r)", ["k"], [((0, 1), [1])])), "force 1 (CustomBondForce): its expression 'k*exp(r)' is not supported: exp of something that depends"),
     "quartic bond": ((nonbonded(), custom("Bond", "k*r^4", ["k"], [((0, 1), [1])])), "its expression 'k*r^4' is not supported: neither known powers of the distance nor a harmonic term"),

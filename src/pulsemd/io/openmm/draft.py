@@ -31,7 +31,8 @@ class PairPart:
     coefficients : function
         c6 and c12 from the columns of types; None for a potential of another form.
     potential : function
-        The potential of another form, from the columns of types, with c6 and c12 (T, T) of Lennard-Jones added.
+        The potential of another form, from the columns of types, c6 and c12 (T, T) of Lennard-Jones to be added, and
+        the distance from which both are switched off.
     switch : float or None
         Distance from which it is switched off, nm.
     corrected : bool
@@ -43,7 +44,7 @@ class PairPart:
     coefficients: Coefficients | None
     switch: float | None
     corrected: bool
-    potential: Callable[[Float64, Float64, Float64], PairPotential] | None = None
+    potential: Callable[[Float64, Float64, Float64, float | None], PairPotential] | None = None
 
 
 @dataclass

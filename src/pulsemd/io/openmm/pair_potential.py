@@ -64,7 +64,7 @@ def custom_nonbonded(draft: SystemDraft, force: Force) -> None:
         return
     with_lj = Node("+", arguments=(tree, parse("$c12/r^12-$c6/r^6")))
 
-    def potential(types: Float64, c6: Float64, c12: Float64) -> PairPotential:
+    def potential(types: Float64, c6: Float64, c12: Float64, switch: float | None) -> PairPotential:
         names = {**of_types(types), "$c6": Powers({0.0: c6}), "$c12": Powers({0.0: c12})}
         whole = with_lj if c6.any() or c12.any() else tree
         return pair_potential(force, switched(whole, switch, cutoff), names, tables, len(types))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pulsemd.base.errors import TopologyError
 from pulsemd.forcefield.dispersion import DispersionCorrection
 from pulsemd.forcefield.nonbonded import LennardJonesTable
+from pulsemd.io.openmm.dispersion import dispersion_correction
 from pulsemd.io.openmm.draft import PairPart, SystemDraft
 from pulsemd.io.openmm.nonbonded import coulomb_options, lorentz_berthelot
 from pulsemd.kernels.nonbonded.potential import PairPotential
@@ -77,7 +78,9 @@ def build_pairs(draft: SystemDraft, box: Float64) -> PairTable:
         **(_switch_options(acting, cutoff) if potential is None else {}),
     }
     counts = np.bincount(kinds, minlength=len(types))
-    return PairTable(kinds, table, potential, excluded, options, _dispersion(draft, shares, counts, cutoff))
+    return PairTable(
+        kinds, table, potential, excluded, options, dispersion_correction(draft, shares, counts, table)
+    )
 
 
 def _coulomb_options(draft: SystemDraft, box: Float64) -> dict[str, Any]:
@@ -157,13 +160,8 @@ def _potential(
         )
     for part, share in found:
         assert part.potential is not None
-        if part.corrected:
-            raise part.force.error(
-                "the long-range correction is supported for the powers -6 and -12 only",
-                "setUseLongRangeCorrection(False)",
-            )
         _switch_options(acting, draft.cutoffs[0][1])
-        return part.potential(share, table.c6, table.c12)
+        return part.potential(share, table.c6, table.c12, part.switch)
     return None
 
 
@@ -184,40 +182,3 @@ def _switch_options(acting: list[PairPart], cutoff: float) -> dict[str, Any]:
             f"its switching distance {distance:g} nm is not below the cut-off {cutoff:g} nm", "lower it"
         )
     return {"vdw_modifier": "potential-switch", "rvdw_switch": distance}
-
-
-def _dispersion(
-    draft: SystemDraft, shares: list[Float64], counts: NDArray[np.int64], cutoff: float
-) -> DispersionCorrection | None:
-    """The correction for all pairs beyond the cut-off, with OpenMM's mean over pairs of types.
-
-    Its energy is 2 pi N^2 / V < integral of (1 - S(r)) V(r) r^2 dr >, the mean over N (N + 1) / 2 pairs, an atom with
-    itself included; S is the switching function, 0 beyond the cut-off. A power -n has n/3 of its energy as its virial,
-    where it is not switched; switched, its energy.
-    """
-    n = int(counts.sum())
-    weights = np.outer(counts, counts) + np.diag(counts)  # twice the numbers of pairs
-    energy = virial = 0.0
-    corrected = [
-        (p, s) for p, s in zip(draft.pair_parts, shares, strict=True) if p.corrected and p.coefficients
-    ]
-    for part, share in corrected:
-        assert part.coefficients is not None
-        c6, c12 = (float((weights * c).sum()) / (n * (n + 1)) for c in part.coefficients(share))
-        for power, coefficient in ((6, -c6), (12, c12)):
-            term = 2.0 * np.pi * n * n * coefficient * _tail(power, part.switch, cutoff)
-            energy += term
-            virial += term if part.switch is not None else term * power / 3.0
-    return DispersionCorrection(0.0, energy, virial) if corrected else None
-
-
-def _tail(power: int, switch: float | None, cutoff: float) -> float:
-    """Integral of (1 - S(r)) r^-power r^2 from the switching distance to infinity."""
-    beyond = cutoff ** (3 - power) / (power - 3)
-    if switch is None:
-        return beyond
-    nodes, weights = np.polynomial.legendre.leggauss(60)
-    r = 0.5 * ((cutoff - switch) * nodes + cutoff + switch)
-    x = (r - switch) / (cutoff - switch)
-    off = x**3 * (10.0 - 15.0 * x + 6.0 * x * x)  # 1 - S
-    return beyond + 0.5 * (cutoff - switch) * float((weights * off * r ** (2 - power)).sum())
