@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -65,3 +67,16 @@ def test_list_drift_is_above_that_of_the_pairs_missed_in_a_simulation(water, nst
     drift = np.abs([missed[0, 0], missed[0, 1] + missed[1, 0], missed[1, 1]]).sum()
     drift /= len(starts) * n * nstlist * system.settings.dt
     assert 0 < drift < list_drift(system, nstlist)(r_list)
+
+
+def test_list_drift_of_an_energy_that_fades_out_is_a_fraction_of_that_of_a_cut_one(water):
+    """Oxygens alone: near the cut-off a pair's energy is linear in the distance, or a power of three or four of it."""
+    system, _ = water
+    system = replace(system, topology=replace(system.topology, charge=np.zeros(system.topology.n_atoms)))
+    drift = {}
+    for modifier in ("none", "potential-shift", "force-switch", "potential-switch"):
+        options = replace(system.settings, vdw_modifier=modifier, rvdw_switch=0.8)
+        drift[modifier] = list_drift(replace(system, settings=options), 20)(1.01)
+    assert drift["potential-shift"] == pytest.approx(drift["none"], rel=1e-9)
+    assert 0 < drift["potential-switch"] < 0.3 * drift["none"]
+    assert 0 < drift["force-switch"] < 0.3 * drift["none"]

@@ -182,6 +182,5 @@ def test_few_ways_of_many_kinds_are_few_and_none_moves_less():
     assert len(ways) <= 40
     assert (ways[which] >= np.column_stack([motion.mobility, motion.swing, motion.arm]) * (1 - 1e-6)).all()
     alike = Motion(*rng.uniform(0.01, 1.0, (3, 30)))
-    assert np.array_equal(
-        few_ways(alike)[0][few_ways(alike)[1]], np.column_stack([alike.mobility, alike.swing, alike.arm])
-    )
+    ways, which = few_ways(alike)
+    assert np.array_equal(ways[which], np.column_stack([alike.mobility, alike.swing, alike.arm]))
