@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -77,6 +79,37 @@ def test_process_killed_in_an_exchange_is_named_and_the_gpus_are_free(rung: str)
     assert time.monotonic() - begin < BOUND + 10.0
     query = ["nvidia-smi", "--query-compute-apps=pid", "--format=csv,noheader"]
     assert subprocess.run(query, capture_output=True, text=True).stdout.split() in ([], [str(os.getpid())])
+
+
+def run_water(out: Path, *more: str) -> subprocess.Popen[str]:
+    """A run of two ranks with a checkpoint at every search."""
+    flags = ("--precision", "reproducible", "--seed", "3", "--steps", "4000", "--checkpoint-minutes", "0")
+    command = [sys.executable, "-m", "pulsemd.cli.main", "run", "water", *flags, *more, "-o", str(out)]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+
+
+def children_of(process: int) -> list[int]:
+    return [int(pid) for pid in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+
+
+@pytest.mark.gpu
+def test_a_killed_rank_stops_the_run_and_the_checkpoint_leads_to_the_same_end(tmp_path: Path) -> None:
+    two = ("--device", "cuda", "--ranks", "2")
+    assert run_water(tmp_path / "whole", *two).wait() == 0
+    run = run_water(tmp_path / "killed", *two)
+    while not (tmp_path / "killed" / "checkpoint.pmd").exists():
+        assert run.poll() is None, run.communicate()[1]
+        time.sleep(0.02)
+    time.sleep(random.Random(os.getpid()).uniform(0.0, 0.5))
+    os.kill(children_of(run.pid)[1], signal.SIGKILL)
+    begin = time.monotonic()
+    _, message = run.communicate()
+    assert run.returncode == 5, message
+    assert "killed by SIGKILL" in message
+    assert time.monotonic() - begin < BOUND + 10.0
+    assert run_water(tmp_path / "rest", *two, "--restart", str(tmp_path / "killed")).wait() == 0
+    whole, rest = (json.loads((tmp_path / name / "summary.json").read_text()) for name in ("whole", "rest"))
+    assert rest["trajectory_hash"] == whole["trajectory_hash"]
 
 
 @pytest.mark.gpu
