@@ -8,6 +8,8 @@ import json
 
 import pytest
 
+from pulsemd.systems import system_files
+
 MPI = pytest.param("mpi", marks=pytest.mark.mpi)
 has_mpi = importlib.util.find_spec("mpi4py") is not None
 
@@ -55,3 +57,16 @@ def test_hash_1000_steps_full_matrix_is_one_hash(pulsemd):
     transports = ["loopback", "shmem"] + (["mpi"] if has_mpi else [])
     for ranks, plan, transport in itertools.product((1, 2, 3, 4, 5, 7, 8), ("staged", "direct"), transports):
         assert run_hash(pulsemd, 1000, ranks, plan, transport) == expected, (ranks, plan, transport)
+
+
+def test_hash_with_pme_is_the_same_on_1_3_7_ranks_and_after_a_restart(pulsemd):
+    settings = system_files("water").parameters.read_text()
+    (pulsemd.folder / "pme.mdp").write_text(settings.replace("= reaction-field", "= PME"))
+    words = ["run", "water", "-f", "pme.mdp", "--precision", "reproducible", "--seed", 7]
+    expected = pulsemd.summary(*words, "-o", "one", "--steps", 45)["trajectory_hash"]
+    for ranks, plan, transport in ((3, "direct", "shmem"), (7, "staged", "loopback")):
+        more = ["--ranks", ranks, "--plan", plan, "--transport", transport, "-o", f"of-{ranks}", "--steps", 45]
+        assert pulsemd.summary(*words, *more)["trajectory_hash"] == expected, (ranks, plan, transport)
+    pulsemd.summary(*words, "-o", "pieces", "--steps", 25, "--ranks", 2)
+    again = pulsemd.summary(*words, "-o", "pieces", "--restart", "pieces", "--steps", 45)
+    assert again["trajectory_hash"] == expected
