@@ -257,6 +257,32 @@ BETWEEN = """[ intermolecular_interactions ]
 CASES["between_molecules"] = Case(after=BETWEEN, options={"disre": "simple", "disre-fc": "700"})
 CASES["between_molecules_no"] = Case(after=BETWEEN)
 
+MACROS = """#ifdef POSRES
+[ position_restraints ]
+1 1 POSRES_FC_BB POSRES_FC_BB POSRES_FC_BB
+3 1 POSRES_FC_SC POSRES_FC_SC 0.0
+#endif
+#ifdef DIHRES
+[ dihedral_restraints ]
+1 2 3 4 1 120.0 2.5 DIHRES_FC
+#else
+[ bonds ]
+1 4 6 0.1 9e9
+#endif
+[ angles ]
+1 2 3 5 110.0 400.0 0.25 2000.0
+2 3 4 5 115.0 300.0 0.0 0.0
+[ dihedrals ]
+1 2 3 4 9 0.0 1.2 1
+1 2 3 4 9 180.0 0.8 2
+2 1 3 4 2 0.0 40.0
+"""
+"""In the manner of CHARMM-GUI: restraints whose constants the settings define."""
+DEFINED = "-DPOSRES -DPOSRES_FC_BB=400.0 -DPOSRES_FC_SC=40.0 -DDIHRES -DDIHRES_FC=4.0"
+CASES["charmm_macros"] = Case(
+    MACROS, options={"define": DEFINED, "vdw-modifier": "force-switch", "rvdw-switch": "0.8"}
+)
+
 LONG = {"rcoulomb": "1.4", "rvdw": "1.4", "rlist": "1.4", "rvdw-switch": "0.4"}
 ENDINGS = {
     "force_switch": {"vdw-modifier": "force-switch"},
