@@ -174,6 +174,51 @@ def test_electrostatics_become_options_of_the_run(tmp_path):
     assert (none["coulombtype"], none["coulomb_modifier"]) == ("cut-off", "none")
 
 
+GMX = (
+    "0.5*k*(thetap-t)^2; thetap=step(-(theta-t+pi))*2*pi+theta+step(theta-t-pi)*(-2*pi); pi=3.141592653589793"
+)
+
+
+@pytest.mark.parametrize(
+    "energy", [GMX, "0.5*k*min(d, 2*3.141592653589793-d)^2; d=abs(theta-t)", "k/2*(theta-t)^2"]
+)
+@pytest.mark.parametrize("angle", [0.0, 2.6, -3.1])
+def test_harmonic_impropers_are_known_however_they_are_written(tmp_path, energy, angle):
+    if energy.startswith("k/2") and angle != 0.0:
+        return  # refused: it jumps
+    found = read(
+        tmp_path, nonbonded(), custom("Torsion", energy, ["k", "t"], [((0, 1, 2, 3), [50.0, angle])])
+    )
+    terms = found.topology.terms["improper"]
+    np.testing.assert_allclose(terms.parameters, [[np.degrees(angle), 50.0]], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("energy", "expected"),
+    [
+        ("k*(1+cos(n*theta-t))", [(np.degrees(0.7), 4.0, 3)]),
+        ("0.5*k*(1-cos(theta-t))", [(np.degrees(0.7) - 180.0, 2.0, 1)]),
+        ("k*cos(theta)^2", [(0.0, 2.0, 2)]),
+        ("k*(3-cos(theta)-2*sin(2*theta))", [(180.0, 4.0, 1), (-90.0, 8.0, 2)]),
+    ],
+)
+def test_sums_of_cosines_are_proper_dihedrals(tmp_path, energy, expected):
+    rows = [((0, 1, 2, 3), [4.0, 3, 0.7])]
+    found = read(tmp_path, nonbonded(), custom("Torsion", energy, ["k", "n", "t"], rows))
+    terms = found.topology.terms["proper"]
+    for row, (phase, k, n) in zip(terms.parameters[terms.index], expected, strict=True):
+        assert np.cos(np.radians(row[0] - phase)) == pytest.approx(1.0)
+        assert tuple(row[1:]) == pytest.approx((k, n))
+
+
+def test_bonds_and_angles_of_gromos_are_known(tmp_path):
+    bond = custom("Bond", "0.25*k*(r^2-r0^2)^2", ["r0", "k"], [((0, 1), [0.15, 1e7])])
+    angle = custom("Angle", "0.5*k*(cos(theta)-cos(t))^2", ["t", "k"], [((0, 1, 2), [1.9, 400.0])])
+    terms = read(tmp_path, bond, angle, nonbonded()).topology.terms
+    np.testing.assert_allclose(terms["quartic_bond"].parameters, [[0.15, 1e7]], rtol=1e-9)
+    np.testing.assert_allclose(terms["cosine_angle"].parameters, [[np.degrees(1.9), 400.0]], rtol=1e-9)
+
+
 @pytest.mark.parametrize(
     "energy",
     [

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pulsemd.io.openmm.bonded import torsion_atoms
 from pulsemd.io.openmm.document import Force
 from pulsemd.io.openmm.draft import SystemDraft
 from pulsemd.io.openmm.expression import Node, parse
 from pulsemd.io.openmm.powers import NotPowers, Powers, Table, evaluate
-
-log = logging.getLogger(__name__)
 
 Float64 = NDArray[np.float64]
 
@@ -85,94 +81,58 @@ def custom_bonds(draft: SystemDraft, force: Force) -> None:
         acting = np.any(rows, axis=0)
         draft.add("charged_pair14", atoms[acting], np.column_stack(rows)[acting])
         return
-    centre, k = _harmonic(force, found, len(atoms), "the distance")
+    if 4.0 in found:
+        _quartic_bonds(draft, force, atoms, found)
+        return
+    centre, k = harmonic(force, found, len(atoms), "the distance")
     draft.add("harmonic_distance", atoms[k != 0], np.column_stack([centre, k])[k != 0])
 
 
+def _quartic_bonds(
+    draft: SystemDraft, force: Force, atoms: NDArray[np.int32], found: dict[float, Float64]
+) -> None:
+    """k/4 (r^2 - b^2)^2, the bonds of GROMOS: a harmonic term of r^2."""
+    of_square = {0.5 * n: c for n, c in found.items()}
+    square, half_k = harmonic(force, of_square, len(atoms), "the distance")
+    if (square < 0).any():
+        raise force.expression_error("has its minimum at a negative square of the distance")
+    kept = half_k != 0
+    draft.add("quartic_bond", atoms[kept], np.column_stack([np.sqrt(square), 2.0 * half_k])[kept])
+
+
 def custom_angles(draft: SystemDraft, force: Force) -> None:
-    """Harmonic angles; raises TopologyError for any other expression."""
-    atoms = force.atoms("Angles", ("p1", "p2", "p3"))
-    powers = powers_of(force, "theta", parameters_of(force, "Angles", "PerAngleParameters"))
-    found = {n: np.broadcast_to(c, len(atoms)) for n, c in powers.coefficients.items()}
-    centre, k = _harmonic(force, found, len(atoms), "the angle")
-    draft.add("angle", atoms[k != 0], np.column_stack([np.degrees(centre), k])[k != 0])
-
-
-def custom_torsions(draft: SystemDraft, force: Force) -> None:
-    """Harmonic impropers: k d^2 with d the periodic distance of two angles, min(|a|, 2 pi - |a|), a = theta - theta0.
-
-    Written as k*(theta-theta0)^2 they jump at 180 degrees. With theta0 = 0 that is the same, and up to 90 degrees it is
-    far from where the force holds the angle.
+    """k/2 (theta - theta0)^2, or k/2 (cos(theta) - cos(theta0))^2 as in GROMOS.
 
     Raises
     ------
     TopologyError
         For any other expression.
     """
-    atoms = torsion_atoms(force)
-    parameters = parameters_of(force, "Torsions", "PerTorsionParameters")
-    tree, periodic = _without_wrapping(parse_energy(force))
-    names = {
-        name: Powers({0.0: np.asarray(value)}) for name, value in {**force.globals(), **parameters}.items()
-    }
-    powers = evaluate_powers(force, tree, {**names, "theta": Powers({1.0: np.ones(())})})
+    atoms = force.atoms("Angles", ("p1", "p2", "p3"))
+    parameters = {**force.globals(), **parameters_of(force, "Angles", "PerAngleParameters")}
+    names = {name: Powers({0.0: np.asarray(value)}) for name, value in parameters.items()}
+    tree = parse_energy(force)
+    of_cosine = _with_cosine(tree)
+    variable = "theta" if of_cosine is tree else "cosine"
+    powers = evaluate_powers(force, of_cosine, {**names, variable: Powers({1.0: np.ones(())})})
     found = {n: np.broadcast_to(c, len(atoms)) for n, c in powers.coefficients.items()}
-    centre, k = _harmonic(force, found, len(atoms), "the dihedral angle")
-    if not periodic:
-        _check_centres(force, centre[k != 0])
-    draft.add("improper", atoms[k != 0], np.column_stack([np.degrees(centre), k])[k != 0])
+    centre, k = harmonic(force, found, len(atoms), "the angle")
+    if variable == "cosine":
+        draft.add("cosine_angle", atoms[k != 0], np.column_stack([np.degrees(np.arccos(centre)), k])[k != 0])
+    else:
+        draft.add("angle", atoms[k != 0], np.column_stack([np.degrees(centre), k])[k != 0])
 
 
-def _check_centres(force: Force, centre: Float64) -> None:
-    """Angles at which an expression that is not periodic may be taken for one that is."""
-    farthest = float(np.degrees(np.abs(centre).max(initial=0.0)))
-    if farthest > 90.0:
-        raise force.expression_error(
-            f"is not periodic and has an angle of {farthest:g} degrees, near which it jumps",
-            "write k*min(a, 2*pi-a)^2; a=abs(theta-theta0); pi=3.14159265358979, or use PeriodicTorsionForce",
-        )
-    if farthest > 0.0:
-        log.warning("%s: taken as periodic; it is not, where an angle is over 180 degrees away", force.name)
+def _with_cosine(node: Node) -> Node:
+    """The tree with ``cosine`` in place of cos(theta); the tree itself where there is none."""
+    if node.operation == "cos" and node.arguments[0].text == "theta":
+        return Node("name", "cosine")
+    arguments = tuple(_with_cosine(argument) for argument in node.arguments)
+    same = all(new is old for new, old in zip(arguments, node.arguments, strict=True))
+    return node if same else Node(node.operation, node.text, arguments)
 
 
-def _without_wrapping(tree: Node) -> tuple[Node, bool]:
-    """The tree with min(|a|, 2 pi - |a|) replaced by a, whose square it stands for; and whether there was one."""
-    found = False
-
-    def replaced(node: Node) -> Node:
-        nonlocal found
-        inner = _periodic(node)
-        if inner is not None:
-            found = True
-            return inner
-        return Node(node.operation, node.text, tuple(replaced(argument) for argument in node.arguments))
-
-    return replaced(tree), found
-
-
-def _periodic(node: Node) -> Node | None:
-    """a if the node is min(abs(a), c - abs(a)) with c = 2 pi, else None."""
-    if node.operation != "min" or node.arguments[0].operation != "abs":
-        return None
-    distance, rest = node.arguments
-    if rest.operation != "-" or not _same(rest.arguments[1], distance):
-        return None
-    try:
-        turn = evaluate(rest.arguments[0], {"pi": Powers({0.0: np.array(np.pi)})}).constant
-    except (NotPowers, KeyError):
-        return None
-    if turn is None or not np.allclose(turn, 2.0 * np.pi, rtol=1e-6):
-        return None
-    return distance.arguments[0]
-
-
-def _same(a: Node, b: Node) -> bool:
-    if (a.operation, a.text, len(a.arguments)) != (b.operation, b.text, len(b.arguments)):
-        return False
-    return a is b or all(_same(x, y) for x, y in zip(a.arguments, b.arguments, strict=True))
-
-
-def _harmonic(force: Force, found: dict[float, Float64], n: int, what: str) -> tuple[Float64, Float64]:
+def harmonic(force: Force, found: dict[float, Float64], n: int, what: str) -> tuple[Float64, Float64]:
     """Centre and k of k/2 (x - centre)^2 for each term.
 
     Raises
@@ -189,6 +149,6 @@ def _harmonic(force: Force, found: dict[float, Float64], n: int, what: str) -> t
     if not set(found) <= {0.0, 1.0, 2.0} or (leftover > scale).any() or ((square == 0) & (linear != 0)).any():
         raise force.expression_error(
             f"is not supported: neither known powers of {what} nor a harmonic term",
-            "known are k/2 (x - x0)^2 and, for bonds, the powers -1, -6 and -12",
+            "known are k/2 (x - x0)^2, for bonds also k/4 (r^2 - b^2)^2 and the powers -1, -6 and -12",
         )
     return centre, 2.0 * square

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pulsemd.base.errors import TopologyError
 from pulsemd.forcefield.dispersion import DispersionCorrection
 from pulsemd.forcefield.nonbonded import LennardJonesTable
-from pulsemd.io.openmm import bonded, custom, nonbonded, pair_potential, restraints, settings
+from pulsemd.io.openmm import bonded, custom, custom_torsions, nonbonded, pair_potential, restraints, settings
 from pulsemd.io.openmm.constraints import Constraints, sort_constraints
 from pulsemd.io.openmm.document import Document, Force, columns, read_document, section_of
 from pulsemd.io.openmm.draft import SystemDraft
@@ -48,7 +48,7 @@ FORCES: Mapping[str, Callable[[SystemDraft, Force], None]] = {
     "CustomNonbondedForce": pair_potential.custom_nonbonded,
     "CustomBondForce": custom.custom_bonds,
     "CustomAngleForce": custom.custom_angles,
-    "CustomTorsionForce": custom.custom_torsions,
+    "CustomTorsionForce": custom_torsions.custom_torsions,
     "CustomExternalForce": restraints.custom_external,
     "CMMotionRemover": settings.remember_run_force,
     "AndersenThermostat": settings.remember_run_force,
