@@ -54,6 +54,7 @@ class Ours:
         self.simulation = pulsemd.Simulation.from_gromacs(
             *files, ranks=ranks, precision=precision, device="cpu", **SETTINGS
         )
+        self.grid = re.search(r"as (\S+),", repr(self.simulation))[1]
         self.clock = time.thread_time if clock == "cpu" and ranks == 1 else time.perf_counter
         self.simulation.run(50)
 
@@ -153,6 +154,7 @@ def rows_of(n_atoms: int, ranks: int, clock: str, folder: Path) -> list[dict[str
                 times[f"pulsemd {n} {precision}"],
                 n_gpus=0,
                 n_ranks=n,
+                grid=timer.grid,
                 transport="loopback" if n == 1 else "shmem",
                 plan="staged",
                 path="host",

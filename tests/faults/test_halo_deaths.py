@@ -56,6 +56,11 @@ def sum_of_ranks(transport: Transport, payload: int) -> list[int]:
     return [int(n) for n in transport.reduce(2, "int64").sum(np.array([transport.rank, payload]))]
 
 
+def variable(transport: Transport, name: str) -> str:
+    """A variable of a rank's environment."""
+    return os.environ[name]
+
+
 def shared_memory() -> set[str]:
     """Names in shared memory."""
     return set(os.listdir("/dev/shm"))
@@ -146,3 +151,10 @@ def test_signal_to_the_launcher_reaches_the_ranks_once(
     assert [len(lines) for lines in errors] == [1, 1]
     assert any(lines[0].startswith(("KeyboardInterrupt", "SystemExit")) for lines in errors)
     wait_until_gone(tmp_path)
+
+
+def test_rank_has_one_thread_of_linear_algebra_unless_the_user_says_otherwise(monkeypatch):
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert launch(1, "test_halo_deaths:variable", "OPENBLAS_NUM_THREADS") == "1"
+    assert launch(1, "test_halo_deaths:variable", "OMP_NUM_THREADS") == "3"

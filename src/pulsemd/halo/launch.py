@@ -27,6 +27,8 @@ from pulsemd.halo.transport import TRANSPORTS, faults_text, wait_limit
 
 _POLL: Final = 0.01
 _GRACE: Final = 10.0
+_ONE_THREAD: Final = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
+"""A rank has one core: more threads of linear algebra would wait for each other. The setting of the user prevails."""
 
 
 def launch(
@@ -195,7 +197,11 @@ class _Job:
         ticket_handle = self._memory()
         os.pwrite(ticket_handle, pickle.dumps({**ticket, "outcomes": self._handles, "mpi": self.mpi}, 5), 0)
         command = [sys.executable, "-m", "pulsemd.halo.worker", str(os.getpid()), str(ticket_handle)]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(Path(p).resolve()) for p in sys.path)}
+        environment = {
+            **_ONE_THREAD,
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(str(Path(p).resolve()) for p in sys.path),
+        }
         self.stack.callback(self._kill)
         join = f"{os.getpid()}:{control}:{n_ranks}"
         if self.mpi:
