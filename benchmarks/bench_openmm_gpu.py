@@ -3,10 +3,10 @@
     python benchmarks/bench_openmm_gpu.py --out benchmarks/results [--atoms 11000 90000] [--dhfr FOLDER] [--pme]
 
 Both run the same system, read by PulseMD and handed to OpenMM atom by atom: reaction field, or PME with one splitting
-parameter and one mesh (OpenMM has splines of order 5; PulseMD also runs with the usual 4), and Lennard-Jones cut off at 1.0 nm, constraints as the .mdp says, 2 fs, mixed precision.
-PulseMD has its v-rescale thermostat and the removal of the centre of mass' motion; OpenMM has none of either (its
-Verlet integrator, the fastest it has). ``--dhfr`` names a folder with dhfr.gro.gz and dhfr.top.gz: dihydrofolate
-reductase in water, 23,558 atoms.
+parameter and one mesh (OpenMM has splines of order 5; PulseMD also runs with the usual 4), and Lennard-Jones cut off
+at 1.0 nm, constraints as the .mdp says, 2 fs, mixed precision. PulseMD has its v-rescale thermostat and the removal of
+the centre of mass' motion; OpenMM has none of either (its Verlet integrator, the fastest it has). ``--dhfr`` names a
+folder with dhfr.gro.gz and dhfr.top.gz: dihydrofolate reductase in water, 23,558 atoms.
 """
 
 from __future__ import annotations
