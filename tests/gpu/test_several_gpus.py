@@ -18,7 +18,8 @@ from pulsemd.base.errors import PeerError, TransportError
 from pulsemd.device.cuda import find_device_problem
 from pulsemd.halo import launch_gpus
 from pulsemd.halo.conformance import ONE_PULSE
-from pulsemd.halo.rungs.ladder import GPU_RUNGS
+from pulsemd.halo.rungs.conformance import conform_on_gpu
+from pulsemd.halo.rungs.ladder import GPU_RUNGS, open_rung
 
 ROOT = Path(__file__).parents[2]
 BOUND = 25.0
@@ -53,6 +54,20 @@ def test_conformance_of_each_rung_passes_on_two_gpus(rung: str, per_gpu: int) ->
             raise
         pytest.skip(str(error))
     assert count >= 36
+
+
+def conform_by_puts(world: Any, options: dict[str, Any]) -> int:
+    """The suite where other processes are reached by puts and the own ranks by stores, in the same launches."""
+    transport = open_rung(world, "nvshmem-fused", peer_pointers=False)
+    assert transport.may_put
+    return conform_on_gpu(transport, options)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("per_gpu", [1, 4])
+def test_conformance_with_puts_of_nvshmem_passes(per_gpu: int) -> None:
+    target = f"{__name__}:conform_by_puts"
+    assert launch_gpus(2, target, {"thorough": False}, None, ranks_per_gpu=per_gpu) >= 36
 
 
 def exchange_until_killed(transport: Any, rung: str) -> None:

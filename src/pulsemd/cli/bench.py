@@ -23,12 +23,12 @@ COLUMNS: Final = (
     "date", "commit", "device", "n_gpus", "n_ranks", "grid", "plan", "transport", "path", "precision", "system",
     "n_atoms", "nstlist", "steps", "us_per_step", "us_min", "us_max", "peer", "peer_us",
     "what", "mode", "rows", "width", "pulses", "bytes_sent", "gb_per_s", "graph_nodes", "launch_share",
-    "host_blocking_waits",
+    "host_blocking_waits", "blocks",
 )  # fmt: skip
 """Columns of the results: those of all benchmarks, then those of this one."""
 
 _SHOWN: Final = (
-    "what", "grid", "plan", "rows", "width", "transport", "path", "mode", "us_per_step", "us_min", "us_max", "gb_per_s",
+    "what", "grid", "plan", "rows", "width", "transport", "path", "blocks", "mode", "us_per_step", "us_min", "us_max", "gb_per_s",
     "graph_nodes", "launch_share", "host_blocking_waits",
 )  # fmt: skip
 
@@ -43,14 +43,16 @@ def bench_halo(args: argparse.Namespace) -> int:
                 f"--grid {'x'.join(map(str, grid))}: has {prod(grid)} ranks, but {args.gpus} GPUs of "
                 f"{args.ranks_per_gpu} have {size}"
             )
-    if min(*args.rows, *args.width, args.repeats) < 1:
-        raise ConfigError("--rows, --width and --repeats have to be positive")
+    if min(*args.rows, *args.width, args.repeats) < 1 or min(args.blocks) < 0:
+        raise ConfigError("--rows, --width and --repeats have to be positive, --blocks not negative")
     bench = HaloBench(
         tuple(args.transport),
         tuple(args.plan),
         tuple(grids),
         tuple(args.rows),
         tuple(args.width),
+        tuple(args.blocks),
+        args.puts,
         repeats=args.repeats,
     )
     found = launch_gpus(

@@ -133,6 +133,10 @@ def _add_bench(commands: Any) -> None:
     halo.add_argument("--width", type=int, nargs="+", default=[4], help="32-bit elements of a row (4)")
     halo.add_argument("--transport", nargs="+", choices=GPU_RUNGS, default=list(GPU_RUNGS))
     halo.add_argument("--plan", nargs="+", choices=("staged", "direct"), default=["staged"])
+    halo.add_argument(
+        "--blocks", type=int, nargs="+", default=[0], help="of each pulse of nvshmem-fused; 0: it chooses (0)"
+    )
+    halo.add_argument("--puts", action="store_true", help="reach peers by puts, also where stores reach them")
     halo.add_argument("--repeats", type=int, default=5, help="of which the median is taken (5)")
     halo.add_argument("--timeout", type=float, metavar="SECONDS", help="bound of every wait for another rank")
     halo.add_argument("-o", dest="out", metavar="DIR", help="folder for the CSV and the plot")

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "clock.cuh"
+#include "overlap.cuh"
 #include "network.cuh"
 
 constexpr int SIGNAL_STRIDE = 16;  // words from one signal to the next: 128 bytes

@@ -316,6 +316,7 @@ class FusedChannel:
                     released,
                     released_state,
                     stream=self._stream,
+                    overlap=True,
                 )
             )
         return launches

@@ -63,6 +63,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                  const int* ghosts, uint32* counters, uint64* signals, Controls* controls, Unit* rows, uint64 rank_units,
                  int row_units, int slots, int first, int wait, const Message* released,
                  const ChannelState* released_state) {
+  wait_for_earlier();
+  let_later_start();
   const Seat seat = {state, controls, signals, slots, int(blockIdx.y), first + int(blockIdx.z)};
   const Message message = messages[seat.index()];  // a copy: nothing of it is loaded again after a wait
   const uint64 epoch = state->forward_epoch + 1, settled = state->forward_settled, n_pulses = state->n_pulses;

@@ -92,6 +92,8 @@ __device__ __forceinline__ void send(const ReduceState* state, const uint64* val
 extern "C" __global__ void __launch_bounds__(THREADS)
     halo_reduce(ReduceState* state, Controls* controls, const uint64* values, SCALAR* totals) {
   __shared__ SCALAR tile[TILE];
+  wait_for_earlier();
+  let_later_start();
   const uint64 epoch = state->epoch + 1;
   if (load_relaxed(&controls->abort)) return;
   send(state, values, epoch);

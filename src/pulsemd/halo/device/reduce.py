@@ -46,7 +46,14 @@ class GpuReduce:
         self._totals = device.zeros(self._shape, dtype)
         kernel = memory.kernel(reduce_program(dtype, transport.network), "halo_reduce")
         self._launch = kernel.bind(
-            1, THREADS, self._state, transport.control_words, self.values, self._totals, stream=stream
+            1,
+            THREADS,
+            self._state,
+            transport.control_words,
+            self.values,
+            self._totals,
+            stream=stream,
+            overlap=True,
         )
         device.synchronize()
         transport.meet()  # all have loaded their kernels: loading may wait for the device

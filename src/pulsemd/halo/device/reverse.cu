@@ -144,6 +144,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                  const uint64* more, uint32* counters, uint64* signals, Controls* controls, Unit* rows,
                  uint64 rank_units, int row_units, int slots, int first, const Message* released,
                  const ChannelState* released_state) {
+  wait_for_earlier();
+  let_later_start();
   const uint64 epoch = state->reverse_epoch + 1, settled = state->reverse_settled;
   const int n_pulses = state->n_pulses;
   const Seat seat = {state, controls, signals, slots, int(blockIdx.y), n_pulses - 1 - first - int(blockIdx.z)};

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulsemd.base.errors import PulseMDError
+from pulsemd.halo.device.transport import ExchangeOptions
 from pulsemd.halo.plan import HaloPlan, Pulse, dependencies
 from pulsemd.halo.rows import plan_from_ids
 from pulsemd.halo.rungs.ladder import open_rung
@@ -38,6 +39,10 @@ class HaloBench:
         Rows that a rank sends in each pulse of a staged plan.
     widths : tuple of int
         32-bit elements of a row.
+    blocks : tuple of int
+        Blocks of each pulse of ``nvshmem-fused``; 0: as many as it chooses.
+    puts : bool
+        Reach the peers of ``nvshmem-*`` by puts, also where stores reach them.
     reduce_width : int
         Values of the all-reduce; 0: none.
     repeats : int
@@ -50,6 +55,8 @@ class HaloBench:
     grids: tuple[tuple[int, ...], ...] = ((2,),)
     rows: tuple[int, ...] = (4096,)
     widths: tuple[int, ...] = (4,)
+    blocks: tuple[int, ...] = (0,)
+    puts: bool = False
     reduce_width: int = 8
     repeats: int = 5
     seconds: float = 0.01
@@ -61,10 +68,10 @@ def measure(world: GpuWorld, bench: HaloBench) -> list[dict[str, Any]]:
     Repeats of all rungs alternate, so that a disturbance hits all alike.
     """
     results: list[dict[str, Any]] = []
-    rungs: dict[str, GpuTransport] = {}
+    rungs: list[tuple[GpuTransport, int]] = []
     for name in bench.rungs:
         try:
-            rungs[name] = open_rung(world, name)
+            rungs += [_open(world, bench, name, blocks) for blocks in _blocks_of(bench, name)]
         except PulseMDError as error:
             results.append({"transport": name, "path": f"failed: {error}"})
     for grid in bench.grids:
@@ -79,9 +86,21 @@ def measure(world: GpuWorld, bench: HaloBench) -> list[dict[str, Any]]:
     ]
 
 
+def _blocks_of(bench: HaloBench, name: str) -> tuple[int, ...]:
+    return bench.blocks if name == "nvshmem-fused" else (0,)
+
+
+def _open(world: GpuWorld, bench: HaloBench, name: str, blocks: int) -> tuple[GpuTransport, int]:
+    """A rung as it is to be measured, and the blocks of each pulse that it is told to use."""
+    options: dict[str, Any] = {"peer_pointers": False} if bench.puts and name.startswith("nvshmem") else {}
+    if blocks:
+        options["options"] = ExchangeOptions(blocks=blocks)
+    return open_rung(world, name, **options), blocks
+
+
 def _measure_case(
     world: GpuWorld,
-    rungs: dict[str, GpuTransport],
+    rungs: list[tuple[GpuTransport, int]],
     bench: HaloBench,
     grid: tuple[int, ...],
     kind: str,
@@ -95,15 +114,16 @@ def _measure_case(
         plans = [plan for plan, _ in made]
     capacity = max(world.gather(max(plan.n_local for plan in plans)))
     timers: list[tuple[dict[str, Any], _Timer]] = []
-    for name, transport in rungs.items():
+    for transport, blocks in rungs:
         array = transport.allocate(f"bench {rows} {width}", capacity, width, "float32")
         channel = transport.channel(plans, array)
         sent = max(world.gather(max(sum(p.n_send for p in plan.pulses) for plan in plans)))
         row: dict[str, Any] = {
-            "transport": name,
+            "transport": transport.name,
             "path": transport.path,
             "grid": "x".join(map(str, grid)),
             "plan": kind,
+            "blocks": blocks or "",
         }
         row |= {"rows": rows, "width": width, "pulses": len(plans[0].pulses), "bytes_sent": sent * width * 4}
         for what, call in (("forward", channel.forward), ("forward+reverse", _both(channel))):
@@ -113,23 +133,27 @@ def _measure_case(
     return _run(timers, bench)
 
 
-def _measure_sums(rungs: dict[str, GpuTransport], bench: HaloBench) -> list[dict[str, Any]]:
+def _measure_sums(rungs: list[tuple[GpuTransport, int]], bench: HaloBench) -> list[dict[str, Any]]:
     timers = []
-    for name, transport in rungs.items():
+    for transport, blocks in rungs:
+        if blocks != _blocks_of(bench, transport.name)[0]:
+            continue
         reduce = transport.reduce(bench.reduce_width, "float64")
-        values = transport.device.zeros((transport.n_local, bench.reduce_width), "float64")
+        values = getattr(reduce, "values", None)
+        if values is None:
+            values = transport.device.zeros((transport.n_local, bench.reduce_width), "float64")
 
         def call(sum_: Callable[[Any], Any] = reduce.sum, given: Any = values) -> None:
             sum_(given)
 
         row: dict[str, Any] = {
-            "transport": name,
+            "transport": transport.name,
             "path": transport.path,
             "what": f"sum of {bench.reduce_width}",
         }
         row |= {"width": bench.reduce_width, "grid": "", "plan": "none"}
         for mode in ("launched", "graph"):
-            if mode == "launched" or name not in ("mpi", "nvshmem-stream"):
+            if mode == "launched" or transport.name not in ("mpi", "nvshmem-stream"):
                 timers.append((row | {"mode": mode}, _Timer(transport, call, mode)))
     return _run(timers, bench)
 
