@@ -199,7 +199,8 @@ def test_harmonic_impropers_are_known_however_they_are_written(tmp_path, energy,
         ("k*(1+cos(n*theta-t))", [(np.degrees(0.7), 4.0, 3)]),
         ("0.5*k*(1-cos(theta-t))", [(np.degrees(0.7) - 180.0, 2.0, 1)]),
         ("k*cos(theta)^2", [(0.0, 2.0, 2)]),
-        ("k*(3-cos(theta)-2*sin(2*theta))", [(180.0, 4.0, 1), (-90.0, 8.0, 2)]),
+        ("k*(5-cos(theta)-2*sin(2*theta))", [(180.0, 4.0, 1), (-90.0, 8.0, 2)]),
+        ("k*cos(n*theta-t)", [(np.degrees(0.7), 4.0, 3)]),
     ],
 )
 def test_sums_of_cosines_are_proper_dihedrals(tmp_path, energy, expected):
@@ -209,6 +210,10 @@ def test_sums_of_cosines_are_proper_dihedrals(tmp_path, energy, expected):
     for row, (phase, k, n) in zip(terms.parameters[terms.index], expected, strict=True):
         assert np.cos(np.radians(row[0] - phase)) == pytest.approx(1.0)
         assert tuple(row[1:]) == pytest.approx((k, n))
+    rest = {"k*(5-cos(theta)-2*sin(2*theta))": 8.0, "k*cos(n*theta-t)": -4.0}.get(energy)
+    constant = found.topology.terms.get("ryckaert_bellemans")
+    assert (constant is None) == (rest is None)
+    assert constant is None or constant.parameters[0].tolist() == pytest.approx([rest, 0, 0, 0, 0, 0])
 
 
 def test_bonds_and_angles_of_gromos_are_known(tmp_path):

@@ -69,7 +69,7 @@ CASES = {
     "cosine angle": ((nonbonded(), custom("Angle", "k*cos(theta)", ["k"], [((0, 1, 2), [1])])), "its expression 'k*cos(theta)' is not supported: neither known powers of the angle"),
     "torsion name": ((nonbonded(), custom("Torsion", "q*theta", [], [((0, 1, 2, 3), [])])), "its expression 'q*theta' uses 'q', which is no parameter of it"),
     "torsion": ((nonbonded(), custom("Torsion", "k*(theta-t)^2", ["k", "t"], [((0, 1, 2, 3), [1, 3.14])])), "is not periodic and has an angle of 179.909 degrees, near which it jumps; write k*min"),
-    "cosine torsion": ((nonbonded(), custom("Torsion", "k*cos(theta)", ["k"], [((0, 1, 2, 3), [1])])), "its expression 'k*cos(theta)' is not supported"),
+    "cosine torsion": ((nonbonded(), custom("Torsion", "k*cos(8*theta)", ["k"], [((0, 1, 2, 3), [1])])), "its expression 'k*cos(8*theta)' is not supported"),
     "external": ((nonbonded(), custom("External", "k*abs(x)", ["k"], [((0,), [1])])), "force 1 (CustomExternalForce): its expression 'k*abs(x)' is not supported: abs of something that depends"),
     "external coupled": ((nonbonded(), custom("External", "k*(x-y)^2", ["k"], [((0,), [1])])), "its expression 'k*(x-y)^2' is not supported; a position restraint is written"),
     "external linear": ((nonbonded(), custom("External", "k*x", ["k"], [((0,), [1])])), "its expression 'k*x' is not supported; a position restraint is written"),

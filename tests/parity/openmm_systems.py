@@ -33,6 +33,9 @@ ENERGIES = {
     "CustomBondForce": ("harmonic_distance",),
     "CustomAngleForce": ("angle",),
     "CustomExternalForce": ("position_restraint",),
+    "CosineTorsion": ("proper",),
+    "GromosBond": ("quartic_bond",),
+    "GromosAngle": ("cosine_angle",),
 }
 """Energies of ours that are those of one force; the others are sums of pairs, see `PAIRS`."""
 

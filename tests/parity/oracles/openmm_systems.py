@@ -259,6 +259,7 @@ def zoo_forces() -> dict[str, openmm.Force]:
         "A*exp(-b*r)+select(step(r-0.3), w, 2*w)/max(r, 0.2)^8; A=sqrt(A1*A2); b=0.5*(b1+b2); "
         "w=scale*table(kind1, kind2)"
     )
+    pairs.setUseLongRangeCorrection(True)
     pairs.addGlobalParameter("scale", 0.001)
     pairs.addTabulatedFunction("table", openmm.Discrete2DFunction(2, 2, [0.0, 0.1, 0.1, 0.3]))
     for name in ("A", "b", "kind"):
@@ -272,11 +273,23 @@ def zoo_forces() -> dict[str, openmm.Force]:
     nonbonded.setUseDispersionCorrection(False)
     spring = openmm.CustomBondForce("0.5*k*(r-r0)^2")
     bend = openmm.CustomAngleForce("k*(theta-theta0)^2")
+    gromos_bond = openmm.CustomBondForce("0.25*k*(r^2-r0^2)^2")
+    gromos_angle = openmm.CustomAngleForce("0.5*k*(cos(theta)-cos(theta0))^2")
+    cosine = openmm.CustomTorsionForce("k*(1+cos(n*theta-theta0))")
+    for force, name in (
+        (gromos_bond, "GromosBond"),
+        (gromos_angle, "GromosAngle"),
+        (cosine, "CosineTorsion"),
+    ):
+        force.setName(name)
     improper = openmm.CustomTorsionForce("k*min(d, 2*pi-d)^2; d=abs(theta-theta0); pi=3.1415926535")
     for force, method, names in (
         (spring, "addPerBondParameter", ("k", "r0")),
         (bend, "addPerAngleParameter", ("k", "theta0")),
         (improper, "addPerTorsionParameter", ("k", "theta0")),
+        (gromos_bond, "addPerBondParameter", ("k", "r0")),
+        (gromos_angle, "addPerAngleParameter", ("k", "theta0")),
+        (cosine, "addPerTorsionParameter", ("k", "n", "theta0")),
     ):
         for name in names:
             getattr(force, method)(name)
@@ -291,6 +304,9 @@ def zoo_forces() -> dict[str, openmm.Force]:
         "spring": spring,
         "bend": bend,
         "improper": improper,
+        "gromos_bond": gromos_bond,
+        "gromos_angle": gromos_angle,
+        "cosine": cosine,
         "held": held,
     }
 
@@ -306,6 +322,9 @@ def add_zoo_molecule(
     forces["bend"].addAngle(a, b, c, [200.0, 1.8])
     forces["bend"].addAngle(b, c, d, [200.0, 2.2])
     forces["rb"].addTorsion(a, b, c, d, 3.0, -2.0, 1.0, 0.5, -0.3, 0.2)
+    forces["gromos_bond"].addBond(b, d, [5e3, 0.2])
+    forces["gromos_angle"].addAngle(e, a, b, [100.0, 1.7])
+    forces["cosine"].addTorsion(a, b, c, d, [4.0, 3.0, 0.7])
     forces["improper"].addTorsion(e, a, b, c, [20.0, 3.0])
     forces["held"].addParticle(a, [100.0, *(place + 0.02)])
     charges = [0.3, -0.3, 0.2, -0.2, 0.0, 0.1, -0.1, 0.2, -0.2, 0.1, -0.2, 0.1]

@@ -26,7 +26,9 @@ _TOLERANCE = 1e-9
 
 
 def custom_torsions(draft: SystemDraft, force: Force) -> None:
-    """Harmonic impropers k/2 d^2, d the periodic distance of two angles, or sums of k (1 + cos(n theta - phase)).
+    """Harmonic impropers k/2 d^2, d the periodic distance of two angles, or sums of k cos(n theta - phase).
+
+    What proper dihedrals do not have of the mean energy is the constant of a Ryckaert-Bellemans term.
 
     Impropers written as k*(theta-theta0)^2 jump at 180 degrees. With theta0 = 0 that is the same, and up to 90 degrees
     it is far from where the force holds the angle.
@@ -48,10 +50,13 @@ def custom_torsions(draft: SystemDraft, force: Force) -> None:
     k_n, phase = _cosines(energies)
     n = np.arange(1, _HIGHEST + 1)
     series = (k_n[..., None] * (1.0 + np.cos(n[:, None] * _ANGLES - phase[..., None]))).sum(axis=1)
-    if (np.abs(series - energies) <= scale).all():
+    rest = (energies - series).mean(axis=1)
+    if (np.abs(series + rest[:, None] - energies) <= scale).all():
         term, which = np.nonzero(k_n > scale)
         rows = [np.degrees(phase[term, which]), k_n[term, which], n[which]]
         draft.add("proper", atoms[term], np.column_stack(rows))
+        constant = np.abs(rest) > scale[:, 0]
+        draft.add("ryckaert_bellemans", atoms[constant], rest[constant, None] * np.eye(1, 6))
         return
     centre, k = _of_powers(force, len(atoms))
     draft.add("improper", atoms[k != 0], np.column_stack([np.degrees(centre), k])[k != 0])
