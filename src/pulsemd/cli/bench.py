@@ -1,4 +1,4 @@
-"""``pulsemd bench halo``: times of the halo exchange alone, on every rung, without molecules."""
+"""``pulsemd bench``: times of the halo exchange alone, without molecules, and of molecular dynamics, on every rung."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pulsemd.base.errors import ConfigError, OutputError
+from pulsemd.cli.md_bench import MdBench
 from pulsemd.halo.launch import launch_gpus
 from pulsemd.halo.rungs.bench import HaloBench
 from pulsemd.halo.rungs.ladder import GPU_RUNGS
@@ -31,6 +32,58 @@ _SHOWN: Final = (
     "what", "grid", "plan", "rows", "width", "transport", "path", "blocks", "mode", "us_per_step", "us_min", "us_max", "gb_per_s",
     "graph_nodes", "launch_share", "host_blocking_waits",
 )  # fmt: skip
+
+
+_OF_MD: Final = (
+    *COLUMNS[: COLUMNS.index("what")],
+    *(
+        "graph",
+        "r_list",
+        "us_searches",
+        "us_between_searches",
+        "graph_nodes",
+        "critical_path",
+        "host_blocking_waits",
+    ),
+    "trajectory_hash",
+)
+"""Columns of the results of molecular dynamics."""
+
+_SHOWN_OF_MD: Final = (
+    "system", "n_atoms", "n_ranks", "grid", "plan", "transport", "path", "graph", "us_per_step", "us_min", "us_max",
+    "us_searches", "trajectory_hash",
+)  # fmt: skip
+
+
+def bench_md(args: argparse.Namespace) -> int:
+    """Run the command and return its exit code."""
+    if min(*args.atoms, args.nstlist, args.lifetimes, args.repeats) < 1:
+        raise ConfigError("--atoms, --nstlist, --lifetimes and --repeats have to be positive")
+    bench = MdBench(
+        tuple(args.system),
+        tuple(args.atoms),
+        tuple(args.transport),
+        tuple(args.plan),
+        (True, False) if args.no_graph else (True,),
+        args.nstlist,
+        args.lifetimes,
+        args.repeats,
+        args.check,
+    )
+    found = launch_gpus(
+        args.gpus,
+        "pulsemd.cli.md_bench:measure",
+        bench,
+        transport=None,
+        ranks_per_gpu=args.ranks_per_gpu,
+        timeout=args.timeout,
+    )
+    today = {"date": datetime.date.today().isoformat(), "commit": _commit()}
+    rows = [dict.fromkeys(_OF_MD, "") | today | row for row in found]
+    if args.out:
+        print(_write_csv(Path(args.out), f"md__{'-'.join(args.system)}", rows, _OF_MD), file=sys.stderr)
+    print(json.dumps({"rows": rows}) if args.json else table(rows, _SHOWN_OF_MD))
+    return 0
 
 
 def bench_halo(args: argparse.Namespace) -> int:
@@ -92,9 +145,9 @@ def _commit() -> str:
     return done.stdout.strip() or "unknown"
 
 
-def table(rows: Sequence[dict[str, Any]]) -> str:
-    """Rows as text in columns."""
-    shown = [name for name in _SHOWN if any(str(row[name]) for row in rows)]
+def table(rows: Sequence[dict[str, Any]], columns: Sequence[str] = _SHOWN) -> str:
+    """Rows as text in columns; without those that are empty everywhere."""
+    shown = [name for name in columns if any(str(row[name]) for row in rows)]
     lines = [shown, *([str(row[name]) for name in shown] for row in rows)]
     widths = [max(len(line[k]) for line in lines) for k in range(len(shown))]
     return "\n".join(
@@ -103,20 +156,25 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _write(folder: Path, rows: Sequence[dict[str, Any]]) -> list[Path]:
-    """Write the CSV, and the plot where matplotlib is installed."""
+    """Write the CSV of an exchange, and the plot where matplotlib is installed."""
+    path = _write_csv(folder, "halo__exchange", rows, COLUMNS)
+    plot = path.with_suffix(".png")
+    return [path, plot] if draw(rows, plot) else [path]
+
+
+def _write_csv(folder: Path, name: str, rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> Path:
     device = str(next((row["device"] for row in rows if row["device"]), "none")).replace(" ", "-")
-    name = f"halo__exchange__{device}x{rows[0]['n_gpus']}__{rows[0]['commit']}"
-    path = folder / f"{name}.csv"
+    most = max(int(row["n_gpus"] or 1) for row in rows)
+    path = folder / f"{name}__{device}x{most}__{rows[0]['commit']}.csv"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with path.open("w", newline="") as file:
-            writer = csv.DictWriter(file, COLUMNS)
+            writer = csv.DictWriter(file, columns)
             writer.writeheader()
             writer.writerows(rows)
     except OSError as error:
         raise OutputError(f"{path}: {error.strerror}; choose another -o") from error
-    plot = folder / f"{name}.png"
-    return [path, plot] if draw(rows, plot) else [path]
+    return path
 
 
 def draw(rows: Sequence[dict[str, Any]], path: Path) -> bool:

@@ -141,6 +141,24 @@ def _add_bench(commands: Any) -> None:
     halo.add_argument("--timeout", type=float, metavar="SECONDS", help="bound of every wait for another rank")
     halo.add_argument("-o", dest="out", metavar="DIR", help="folder for the CSV and the plot")
     halo.add_argument("--json", action="store_true", help="print one JSON object on standard output")
+    _add_bench_md(parts.add_parser("md", help="times of molecular dynamics on GPUs, on every rung"))
+
+
+def _add_bench_md(md: argparse.ArgumentParser) -> None:
+    md.add_argument("--gpus", type=int, default=2, help="processes, one for each GPU (2)")
+    md.add_argument("--ranks-per-gpu", type=int, default=1, metavar="K", help="ranks of each GPU (1)")
+    md.add_argument("--system", nargs="+", choices=("water", "water-ethanol"), default=["water"])
+    md.add_argument("--atoms", type=int, nargs="+", default=[11_000, 45_000, 90_000, 180_000, 720_000])
+    md.add_argument("--transport", nargs="+", choices=GPU_RUNGS, default=list(GPU_RUNGS))
+    md.add_argument("--plan", nargs="+", choices=("staged", "direct"), default=["direct"])
+    md.add_argument("--no-graph", action="store_true", help="also without graphs")
+    md.add_argument("--nstlist", type=int, default=100, help="steps between searches (100)")
+    md.add_argument("--lifetimes", type=int, default=5, help="list lifetimes of one repeat (5)")
+    md.add_argument("--repeats", type=int, default=5, help="of which the median is taken (5)")
+    md.add_argument("--check", type=int, default=200, help="steps of the hash (200; 0: none)")
+    md.add_argument("--timeout", type=float, default=120.0, metavar="SECONDS", help="of every wait (120)")
+    md.add_argument("-o", dest="out", metavar="DIR", help="folder for the CSV")
+    md.add_argument("--json", action="store_true", help="print one JSON object on standard output")
 
 
 def _rank_grid(text: str) -> tuple[int, ...]:
@@ -183,9 +201,9 @@ def dispatch(args: argparse.Namespace) -> int:
 
         return compare(args) if args.command == "compare" else show_census(args)
     if args.command == "bench":
-        from pulsemd.cli.bench import bench_halo
+        from pulsemd.cli.bench import bench_halo, bench_md
 
-        return bench_halo(args)
+        return bench_md(args) if args.part == "md" else bench_halo(args)
     if args.command == "timeline":
         from pulsemd.cli.timeline import timeline
 
