@@ -60,6 +60,7 @@ def test_numbers_follow_the_rules_of_the_language(text, value):
         ("a; 1=b", "not of the form name=expression"),
         ("a # b", "'# b' cannot be read"),
         ("__import__('os')", "cannot be read"),
+        ("1" + "+1" * 3000, "nested more than 100 deep"),
         ("(" * 300 + "1" + ")" * 300, "nested more than 100 deep"),
     ],
 )

@@ -6,7 +6,7 @@ XML are exact.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -128,7 +128,10 @@ class Force:
 
     def number(self, attribute: str) -> float:
         """An attribute of the force itself."""
-        return number(self.element, attribute)
+        try:
+            return number(self.element, attribute)
+        except InputError as error:
+            raise self.error(error.message, "correct it") from error
 
     def flag(self, attribute: str) -> bool:
         """An attribute that is 0 or 1; absent means 0."""
@@ -140,11 +143,14 @@ class Force:
 
     def atoms(self, section: str, names: Sequence[str]) -> NDArray[np.int32]:
         """(m, k) int32: attributes of the rows of a section that are particles."""
-        return columns(self.rows(section), names).astype(np.int32)
+        return self.columns(section, names).astype(np.int32)
 
     def columns(self, section: str, names: Sequence[str]) -> Float64:
         """(m, k) float64: attributes of the rows of a section."""
-        return columns(self.rows(section), names)
+        try:
+            return columns(self.rows(section), names)
+        except InputError as error:
+            raise self.error(error.message, "correct it") from error
 
     def named(self, section: str) -> list[str]:
         """Names of the rows of a section, such as parameters."""
@@ -166,14 +172,45 @@ def section_of(element: Element, name: str) -> Element:
 
 
 def number(element: Element, attribute: str) -> float:
-    """An attribute as a number; nan where it is absent."""
-    return float(element.get(attribute, "nan"))
+    """An attribute as a finite number.
+
+    Raises
+    ------
+    InputError
+        If it is absent or something else.
+    """
+    return float(columns([element], (attribute,))[0, 0])
 
 
-def columns(section: Element, names: Sequence[str]) -> Float64:
-    """(rows, names) float64: attributes of the rows of a section."""
-    rows = [[float(row.get(name, "nan")) for name in names] for row in section]
-    return np.array(rows, np.float64).reshape(len(section), len(names))
+def columns(rows: Iterable[Element], names: Sequence[str]) -> Float64:
+    """(rows, names) float64: attributes of the rows of a section.
+
+    Raises
+    ------
+    InputError
+        Naming the first that is absent or no finite number.
+    """
+    listed = list(rows)
+    try:
+        values = np.array([[float(row.attrib[name]) for name in names] for row in listed], np.float64)
+    except (KeyError, ValueError):
+        values = np.full((len(listed), len(names)), np.nan)
+    if not np.isfinite(values).all():
+        raise InputError(_first_bad(listed, names))
+    return values.reshape(len(listed), len(names))
+
+
+def _first_bad(rows: Sequence[Element], names: Sequence[str]) -> str:
+    for index, row in enumerate(rows):
+        for name in names:
+            value = row.get(name, "nothing")
+            try:
+                good = np.isfinite(float(value))
+            except ValueError:
+                good = False
+            if not good:
+                return f"{row.tag} {index}: {name} is {value}, not a number"
+    raise AssertionError("every attribute is a number")
 
 
 def box_vectors(element: Element) -> Float64 | None:

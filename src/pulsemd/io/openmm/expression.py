@@ -25,6 +25,7 @@ _TOKEN = re.compile(
     r"\s*(?:(\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?)|([A-Za-z_$][\w$]*)|([-+*/^(),]))"
 )
 _MAX_DEPTH = 100
+_TOO_DEEP = f"the expression is nested more than {_MAX_DEPTH} deep"
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +67,25 @@ def parse(text: str, functions: Mapping[str, int] | None = None) -> Node:
         if not equals or not re.fullmatch(r"[A-Za-z_$][\w$]*", name.strip()):
             raise ValueError(f"{definition.strip()!r} is not of the form name=expression")
         names[name.strip()] = _Parser(body, known, names).whole()
-    return _Parser(main, known, names).whole()
+    tree = _Parser(main, known, names).whole()
+    if _depth(tree) > _MAX_DEPTH:
+        raise ValueError(_TOO_DEEP)
+    return tree
+
+
+def _depth(tree: Node) -> int:
+    """Operations inside each other; without recursion, since there may be too many for it."""
+    depth: dict[int, int] = {}
+    waiting = [tree]
+    while waiting:
+        node = waiting[-1]
+        missing = [argument for argument in node.arguments if id(argument) not in depth]
+        if missing:
+            waiting += missing
+        else:
+            depth[id(node)] = 1 + max((depth[id(argument)] for argument in node.arguments), default=0)
+            waiting.pop()
+    return depth[id(tree)]
 
 
 class _Parser:
@@ -108,7 +127,7 @@ class _Parser:
     def _sum(self) -> Node:
         self._depth += 1
         if self._depth > _MAX_DEPTH:
-            raise ValueError(f"the expression is nested more than {_MAX_DEPTH} deep")
+            raise ValueError(_TOO_DEEP)
         node = self._product()
         while sign := self._next("+", "-"):
             node = Node(sign, arguments=(node, self._product()))

@@ -68,6 +68,17 @@ def coulomb_options(force: Force, box: Float64) -> dict[str, Any]:
     }
 
 
+def check_count(draft: SystemDraft, force: Force, n: int) -> None:
+    """Require as many particles as the System has.
+
+    Raises
+    ------
+    TopologyError
+    """
+    if n != draft.n_atoms:
+        raise force.error(f"it has {n} particles, the System {draft.n_atoms}", "add every particle to it")
+
+
 def switching_distance(force: Force) -> float | None:
     """Distance from which Lennard-Jones is switched off, nm, or None."""
     return force.number("switchingDistance") if force.flag("useSwitchingFunction") else None
@@ -92,6 +103,7 @@ def nonbonded(draft: SystemDraft, force: Force) -> None:
                 "build the System with the values wanted",
             )
     particles = force.columns("Particles", ("q", "sig", "eps"))
+    check_count(draft, force, len(particles))
     draft.electrostatics, draft.charge = force, particles[:, 0].copy()
     draft.cutoffs.append((force, force.number("cutoff")))
     lj = np.where(particles[:, 2:] != 0, particles[:, 1:], 0.0)  # without depth a diameter means nothing

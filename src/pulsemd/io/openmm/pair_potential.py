@@ -13,7 +13,7 @@ from pulsemd.io.openmm.document import Force, columns, section_of
 from pulsemd.io.openmm.draft import PairPart, SystemDraft
 from pulsemd.io.openmm.expression import Node, parse
 from pulsemd.io.openmm.formula import pair_potential, switched
-from pulsemd.io.openmm.nonbonded import switching_distance
+from pulsemd.io.openmm.nonbonded import check_count, switching_distance
 from pulsemd.io.openmm.powers import NotPowers, Powers, Table, evaluate
 from pulsemd.kernels.nonbonded.potential import PairPotential
 
@@ -36,6 +36,7 @@ def custom_nonbonded(draft: SystemDraft, force: Force) -> None:
     tree = parse_energy(force, {name: table.n_arguments for name, table in tables.items()})
     values = force.parameters("Particles", "PerParticleParameters")
     names = force.named("PerParticleParameters")
+    check_count(draft, force, len(values))
     draft.excluded.append((force, force.atoms("Exclusions", ("p1", "p2"))))
     cutoff = force.number("cutoff")
     draft.cutoffs.append((force, cutoff))

@@ -166,7 +166,22 @@ def _read_draft(document: Document) -> SystemDraft:
                 f"{force.type} is not supported", f"supported are {', '.join(supported_forces())}"
             )
         FORCES[force.type](draft, force)
+    _check_particles(draft, document)
     return draft
+
+
+def _check_particles(draft: SystemDraft, document: Document) -> None:
+    """Every particle that something refers to must be there."""
+    named = [(kind, atoms) for kind, parts in draft.bonded.items() for atoms, _ in parts]
+    named += [("excluded pair", pairs) for _, pairs in draft.excluded]
+    named += [("constraint", draft.constraints)]
+    named += [("virtual site", np.array(site.parents, np.int32)) for site in draft.sites]
+    for what, atoms in named:
+        bad = atoms[(atoms < 0) | (atoms >= draft.n_atoms)]
+        if bad.size:
+            document.refuse(
+                f"{what} of particle {bad[0]}: there are {draft.n_atoms}, counted from 0; correct it"
+            )
 
 
 def supported_forces() -> list[str]:
