@@ -129,6 +129,7 @@ def launch_gpus(
         As in `launch`.
     """
     from pulsemd.halo.rungs.ladder import GPU_RUNGS
+    from pulsemd.halo.rungs.mpi_trial import find_mpi_problem as find_device_mpi_problem
 
     if n_processes < 1 or ranks_per_gpu < 1 or target.count(":") != 1:
         raise ConfigError(
@@ -152,6 +153,8 @@ def launch_gpus(
         "timeout": limit,
         "faults": faults_text(faults),
         "ranks_per_gpu": ranks_per_gpu,
+        # Tried from here: inside a job, mpirun may wait for the job that it is part of.
+        "mpi_trial": (find_device_mpi_problem(n_processes),) if mpi else None,
     }
     return _run_job(n_processes, limit, ticket, mpi=mpi)
 

@@ -64,7 +64,9 @@ def _run_on_gpu(ticket: dict[str, Any], process: int) -> tuple[int, tuple[Any, .
     first = process * ticket["ranks_per_gpu"]
     try:
         function = find_function(ticket["target"])
-        with open_gpu_world(ticket["ranks_per_gpu"], ticket["timeout"], ticket["faults"]) as world:
+        with open_gpu_world(
+            ticket["ranks_per_gpu"], ticket["timeout"], ticket["faults"], ticket["mpi_trial"]
+        ) as world:
             if ticket["transport"] is None:
                 result = function(world, ticket["payload"])
             else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -70,10 +71,13 @@ def measure(world: GpuWorld, bench: HaloBench) -> list[dict[str, Any]]:
     results: list[dict[str, Any]] = []
     rungs: list[tuple[GpuTransport, int]] = []
     for name in bench.rungs:
+        begin = time.monotonic()
         try:
             rungs += [_open(world, bench, name, blocks) for blocks in _blocks_of(bench, name)]
         except PulseMDError as error:
             results.append({"transport": name, "path": f"failed: {error}"})
+        if world.process == 0:
+            print(f"{name}: opened in {time.monotonic() - begin:.1f} s", file=sys.stderr, flush=True)
     for grid in bench.grids:
         for kind in bench.plans:
             for rows in bench.rows:
@@ -115,6 +119,9 @@ def _measure_case(
     capacity = max(world.gather(max(plan.n_local for plan in plans)))
     timers: list[tuple[dict[str, Any], _Timer]] = []
     for transport, blocks in rungs:
+        if world.process == 0:
+            case = f"{'x'.join(map(str, grid))} ranks, {kind} plan, {rows} rows of {width}"
+            print(f"{transport.name}: {case}", file=sys.stderr, flush=True)
         array = transport.allocate(f"bench {rows} {width}", capacity, width, "float32")
         channel = transport.channel(plans, array)
         sent = max(world.gather(max(sum(p.n_send for p in plan.pulses) for plan in plans)))

@@ -35,8 +35,15 @@ class GpuWorld:
     timeout : float, s
     """
 
-    def __init__(self, controls: Sequence[Transport], device: CudaDevice, timeout: float) -> None:
+    def __init__(
+        self,
+        controls: Sequence[Transport],
+        device: CudaDevice,
+        timeout: float,
+        mpi_trial: tuple[str | None] | None = None,
+    ) -> None:
         self.controls, self.device, self.timeout = tuple(controls), device, timeout
+        self._mpi_trial = mpi_trial
         per_process = len(self.controls)
         first, self.size = self.controls[0].rank, self.controls[0].size
         self.ranks = range(first, first + per_process)
@@ -103,6 +110,8 @@ class GpuWorld:
         """Why MPI cannot send from the memory of a GPU; None if it can. Tried once; collective."""
         from pulsemd.halo.rungs.mpi_trial import find_mpi_problem
 
+        if self._mpi_trial is not None:
+            return self._mpi_trial[0]
         return self.gather(find_mpi_problem(self.n_processes) if self.process == 0 else None)[0]
 
     def close(self) -> None:
@@ -130,7 +139,10 @@ class GpuWorld:
 
 
 def open_gpu_world(
-    ranks_per_gpu: int = 1, timeout: float | None = None, faults: str | None = None
+    ranks_per_gpu: int = 1,
+    timeout: float | None = None,
+    faults: str | None = None,
+    mpi_trial: tuple[str | None] | None = None,
 ) -> GpuWorld:
     """Join the processes that `pulsemd.halo.launch_gpus`, mpirun or srun started, one for each GPU; collective.
 
@@ -140,6 +152,8 @@ def open_gpu_world(
         Plan-ranks of each process, the same everywhere.
     timeout, faults : optional
         As in `pulsemd.halo.open_transport`.
+    mpi_trial : (str or None,), optional
+        What `pulsemd.halo.rungs.mpi_trial` found before these processes were started; else it is tried when asked for.
 
     Raises
     ------
@@ -157,7 +171,7 @@ def open_gpu_world(
         found = str(_uuid(device))
     _check_gpus(_gather(controls, (device is None, found)), names)
     assert device is not None
-    return GpuWorld(controls, device, limit)
+    return GpuWorld(controls, device, limit, mpi_trial)
 
 
 def _gather(controls: Sequence[Transport], value: T) -> list[T]:
