@@ -147,7 +147,7 @@ def test_results_that_exist_are_not_overwritten(tmp_path, capsys, water):
 
 def test_folder_that_cannot_be_made_is_an_error_before_the_run(tmp_path, capsys, water):
     (tmp_path / "file").write_text("")
-    assert main(["run", *water, "-o", str(tmp_path / "file" / "out"), "--device", "cpu"]) == 3
+    assert main(["run", *water, "-o", str(tmp_path / "file" / "out"), "--device", "cpu"]) == 4
     assert "cannot be made" in capsys.readouterr().err
 
 
@@ -257,6 +257,8 @@ def test_restart_repairs_half_records_and_refuses_missing_frames(tmp_path, capsy
     code, said = attempt(tmp_path, capsys, water, "--steps", 50, "--restart", out)
     assert code == 3
     assert "frames up to the checkpoint's step 40 are missing" in said
+    (out / "trajectory.dcd").write_bytes(content[:1000])
+    assert "has no whole frame" in attempt(tmp_path, capsys, water, "--steps", 50, "--restart", out)[1]
 
 
 @pytest.mark.parametrize(

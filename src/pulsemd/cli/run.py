@@ -143,9 +143,9 @@ def _prepare(out: str, first: bool, append: bool) -> Path:
     Raises
     ------
     InputError
-        If it cannot be made, or already holds results that are not to be continued.
+        If it already holds results that are not to be continued.
     OutputError
-        If it cannot be written to.
+        If it cannot be made or written to.
     """
     folder = Path(out)
     if not first:
@@ -153,7 +153,7 @@ def _prepare(out: str, first: bool, append: bool) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"cannot be made: {error.strerror}; choose another -o", folder) from error
+        raise OutputError(f"{folder}: cannot be made: {error.strerror}; choose another -o") from error
     if not os.access(folder, os.W_OK | os.X_OK):
         raise OutputError(f"{folder}: cannot be written to; choose another -o")
     for name in RESULTS:

@@ -93,9 +93,11 @@ class DcdWriter(RecordFile):
         size = _frame_dtype(self.n_atoms).itemsize
         held, due = (self.size() - start) // size, max(0, -(-(before - self.first_step) // interval))
         if held < due:
-            last = self.first_step + (held - 1) * interval
+            found = (
+                f"ends with step {self.first_step + (held - 1) * interval}" if held else "has no whole frame"
+            )
             raise InputError(
-                f"ends with step {last}, and frames up to the checkpoint's step {before} are missing; continue "
+                f"{found}, and frames up to the checkpoint's step {before} are missing; continue "
                 "with another -o",
                 self.path,
             )
