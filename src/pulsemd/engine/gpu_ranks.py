@@ -269,7 +269,7 @@ class GpuRanks:
         """Make `n` steps from `step` on; with `energies` those of the first."""
         self._set_clock(step)
         s = self.system.settings
-        phases = [(step - self._first_step) % PRUNE_INTERVAL]
+        phases = [step == self._first_step, (step - self._first_step) % PRUNE_INTERVAL]
         phases += [step % interval for interval in (s.nsttcouple, s.nstcomm) if interval > 0]
         pattern = (n, energies, *phases)
         if self._graphs is None:
@@ -337,7 +337,8 @@ class GpuRanks:
 
     @property
     def _prunes(self) -> bool:
-        return self._r_inner is not None and (self.flags.step - self._first_step) % PRUNE_INTERVAL == 0
+        age = self.flags.step - self._first_step  # a search ends with a pruning
+        return age > 0 and age % PRUNE_INTERVAL == 0
 
     def _local_forces(self) -> None:
         for part in self._parts:
