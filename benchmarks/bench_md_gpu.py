@@ -155,7 +155,7 @@ def tiles_evaluated(simulation: Simulation) -> int:
     pairs = rank._pairs.pairs.lists[0]
     kept = pairs.kept if rank._r_inner is not None else (pairs.entries, pairs.groups, pairs.masks)
     entries, masks = rank.device.to_host(kept[0]), rank.device.to_host(kept[2])[:, 0].reshape(-1, 2)
-    counts, (largest, others) = rank._counts.entries_by_size, pairs.entry_room
+    counts, (largest, others) = rank._pairs.pairs.counts.entries_by_size, pairs.entry_room
     starts = [largest + size * others for size in range(len(counts) - 1)] + [0]
     used = np.concatenate([entries[first : first + n] for first, n in zip(starts, counts, strict=True)])
     end = np.zeros(len(masks) + 1, np.int64)

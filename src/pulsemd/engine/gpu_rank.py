@@ -210,10 +210,11 @@ class GpuRank:
         self._pairs.begin_search(self._slots.x, self._slots.gid, self.system.box, self.r_list, self._r_inner)
         if self._pairs.slots is not self._slots:
             self._move_in(self._pairs.slots)
+        self._ahead = self._status.take()  # what follows runs while the host reads it
         self._earlier, self._searched = self._searched, self._keep(self._earlier)
         self._update.settle_in(self._slots, self.f)
         self._start_forces(energies=False, waters_started=False)
-        self._ahead = self._status.take()
+        self._pairs.prune_ahead()
 
     def search(self) -> None:
         """Put the atoms in order again and build the pair list; completes a `search_ahead`."""
@@ -222,7 +223,7 @@ class GpuRank:
         assert self._ahead is not None
         counters = self._ahead()[-1]
         version, self._ahead = self._pairs.version, None
-        self._counts = self._pairs.finish_search(counters)
+        self._pairs.finish_search(counters)
         if self._graphs is not None and self._pairs.version != version:
             self._graphs.clear()
         self._first_step = self._clock
@@ -317,9 +318,10 @@ class GpuRank:
         topology, system = self.system.topology, self.system
         pairs = exclusion_pairs(topology.exclusion_offset, topology.exclusion_atoms)
         expected = count_within(system.x, pairs, system.box, self.r_list)
-        if self._counts.excluded != expected:
+        found = self._pairs.pairs.counts.excluded
+        if found != expected:
             raise DomainError(
-                f"the pair list on the device holds {self._counts.excluded} excluded pairs, the topology {expected}; "
+                f"the pair list on the device holds {found} excluded pairs, the topology {expected}; "
                 "a pair is lost or listed twice; please report this"
             )
 

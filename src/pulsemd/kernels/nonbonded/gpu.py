@@ -36,7 +36,7 @@ from pulsemd.kernels.nonbonded.user_formula import UserFormula
 from pulsemd.kernels.search.gpu import GpuSearch
 from pulsemd.kernels.search.gpu_grid import Region
 from pulsemd.kernels.search.gpu_layout import Slots
-from pulsemd.kernels.search.gpu_lists import ListCounts
+from pulsemd.kernels.search.gpu_lists import ClusterList, ListCounts
 from pulsemd.kernels.search.search import is_orthorhombic, lattice_scale, widths_of
 
 _DRIFT = 0.15
@@ -54,6 +54,11 @@ def position_grid(box: np.ndarray) -> np.ndarray:
     step = grid_step(box)
     steps = np.rint(np.asarray(box, np.float64) / step).ravel().astype(np.int32)
     return np.concatenate((steps.view(np.float32), np.array([step], np.float32)))
+
+
+def _bits(length: float) -> int:
+    """Bits of a length, nm, a little shortened, as the counters of a search have them; of none less than 0."""
+    return int(np.float32(max(length, 0.0) / (1.0 + 2e-5)).view(np.uint32))
 
 
 class GpuPairForces:
@@ -133,7 +138,10 @@ class GpuPairForces:
         self._no_totals = device.zeros(11, np.float64 if precision == "fast" else np.int64)
         self._launches: dict[tuple[Any, ...], Callable[[], None]] = {}
         self._prepared_for: tuple[Any, ...] = ()
-        self._needs_pairwise = self._prunes = False
+        self._needs_pairwise = self._prunes = self._pruned_ahead = False
+        self._asked: tuple[np.ndarray, float, float | None] | None = None
+        self._limits: tuple[np.ndarray, np.ndarray] | None = None
+        self._lists: list[ClusterList] = []
         self.version = 0
 
     @property
@@ -155,17 +163,36 @@ class GpuPairForces:
             As the last parameters of `GpuSearch.begin`.
         """
         self.begin_search(x, gid, box, r_list, r_inner, *ghosts)
-        return self.finish_search()
+        self.finish_search()
+        return self.pairs.counts
 
     def begin_search(
         self, x: Any, gid: Any, box: np.ndarray, r_list: float, r_inner: float | None = None, *ghosts: Any
     ) -> None:
         """`search` without waiting: from here on the atoms are in `slots`; `forces` needs `finish_search` first."""
+        before, new_columns = self._asked, self.pairs.grid_is_stale
+        self._asked, self._pruned_ahead = (np.array(box), r_list, r_inner), False
         self.pairs.begin(x, gid, box, r_list, *ghosts)
-        self._asked = np.array(box), r_list, r_inner
+        same = before is not None and before[1:] == (r_list, r_inner) and np.array_equal(before[0], box)
+        if new_columns or not same or self.pairs.lists is not self._lists:
+            self._limits = None
 
-    def finish_search(self, counters: np.ndarray | None = None) -> ListCounts:
-        """The end of a search; see `GpuSearch.finish`."""
+    def prune_ahead(self) -> None:
+        """Between `begin_search` and `finish_search`: prune what will most likely be the list; nothing waits."""
+        if self._limits is not None:
+            self._prune_all()
+            self._pruned_ahead = True
+
+    def finish_search(self, counters: np.ndarray | None = None) -> None:
+        """The end of a search; see `GpuSearch.finish`. Takes the host least if the counters are given and usual."""
+        if counters is not None and self._limits is not None:
+            low, high = self._limits
+            if ((low <= counters) & (counters <= high)).all():
+                self.pairs.accept(counters)
+                if not self._pruned_ahead:
+                    self._prune_all()
+                return
+        assert self._asked is not None
         counts, (box, r_list, r_inner) = self.pairs.finish(counters), self._asked
         radius, extent = counts.super_radius * (1.0 + 1e-5), counts.super_extent * (1.0 + 1e-5)
         self._needs_pairwise |= r_list + radius > 0.5 * widths_of(box).min()
@@ -185,9 +212,21 @@ class GpuPairForces:
         self._set_constants(box, r_list if r_inner is None else r_inner)
         self._keep_launches()
         self._prunes = r_inner is not None and self.precision == "fast"
+        self._lists, self._limits = self.pairs.lists, self._usual_counters(box, r_list)
+        self._prune_all()
+
+    def _usual_counters(self, box: np.ndarray, r_list: float) -> tuple[np.ndarray, np.ndarray]:
+        """Counters with which the next search of the same box ends as this one; see `GpuSearch.usual_counters`."""
+        low, high = self.pairs.usual_counters()
+        if not self._needs_pairwise:
+            high[6] = _bits(0.5 * widths_of(box).min() - r_list)
+            if self.precision == "reproducible":
+                high[8] = _bits(2.0**24 * grid_step(box) - self.constants.cutoff - _DRIFT)
+        return low, high
+
+    def _prune_all(self) -> None:
         for part in range(len(self.pairs.lists)):
             self.prune(part)
-        return counts
 
     def prune(self, part: int = 0, stream: Any = None) -> None:
         """From now on `forces` evaluates the listed tiles that have a pair within ``r_inner`` now, if that was given.
@@ -276,8 +315,8 @@ class GpuPairForces:
         pairs = self.pairs.lists[part]
         return kernel.bind(
             self._entries[part], 32 * PRUNE_WARPS, self.slots.x, self.pairs.super_center, pairs.entries,
-            *(np.int32(n) for n in pairs.entry_room), pairs.groups, pairs.masks, pairs.counters, self._constants,
-            *pairs.kept, stream=stream,
+            *(np.int32(n) for n in pairs.entry_room), pairs.groups, np.int64(pairs.room[1]), pairs.masks,
+            pairs.counters, self._constants, *pairs.kept, stream=stream,
         )  # fmt: skip
 
     def _bind(

@@ -53,7 +53,7 @@ DEVICE float square_of(const int4 a, const int4 b, const LatticeScale& scale) {
 extern "C" __global__ void __launch_bounds__(32 * WARPS)
 prune_pairs(const int4* __restrict__ x, const int4* __restrict__ centers, const int4* __restrict__ entries,
             const int entry_capacity, const int super_capacity, const int4* __restrict__ groups,
-            const uint4* __restrict__ masks, const long long* __restrict__ counters,
+            const long long group_capacity, const uint4* __restrict__ masks, const long long* __restrict__ counters,
             const float* __restrict__ constants, int4* __restrict__ kept_entries, int4* __restrict__ kept_groups,
             uint4* __restrict__ kept_masks) {
 #if RELATIVE
@@ -66,6 +66,7 @@ prune_pairs(const int4* __restrict__ x, const int4* __restrict__ centers, const 
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, q = lane & 3, row = lane >> 2;
   const float limit = MARGIN * constants[7];
   const LatticeScale scale = load_scale(constants + 8);
+  if (counters[GROUPS] > group_capacity || counters[ENTRIES + SIZES - 1] > entry_capacity) return;  // made anew later
   const int n_entries = entries_in_all(counters);
 
   for (int e = blockIdx.x; e < n_entries; e += gridDim.x) {

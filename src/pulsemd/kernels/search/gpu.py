@@ -5,6 +5,7 @@ Everything runs on the device's stream; the host waits once, at the end, for the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -64,10 +65,6 @@ class GpuSearch:
         Owned atoms in the first superclusters, ghosts in the others.
     lists : list of ClusterList
         Pairs of two owned atoms; and with a region those with a ghost that belong to this rank.
-    counts : ListCounts
-        Of the first list of the last search.
-    all_counts : list of ListCounts
-        Of each list.
     chunk : int
         Groups of a full entry.
     """
@@ -216,15 +213,40 @@ class GpuSearch:
         DomainError
             If an atom is missing.
         """
-        counts = self._read_counts(counters)
-        while self._grow(counts):
+        values = self.device.to_host(self.counters) if counters is None else counters
+        while self._grow(self._as_counts(values)):
             self._list_pairs()
-            counts = self._read_counts()
-        self._check(counts[0])
-        self.counts, self.all_counts = counts[0], counts
-        self.slots.n_slots = SUPERCLUSTER * counts[0].superclusters
-        self._note_density(counts[0])
-        return counts[0]
+            values = self.device.to_host(self.counters)
+        self.accept(values)
+        self._check(self.counts)
+        self._note_density(self.counts)
+        return self.counts
+
+    def accept(self, counters: np.ndarray) -> None:
+        """The end of a search whose counters are within `usual_counters`: lists and columns stay as they are."""
+        self._accepted = counters
+        self.slots.n_slots = SUPERCLUSTER * int(counters[0])
+
+    def usual_counters(self) -> tuple[np.ndarray, np.ndarray]:
+        """Lowest and highest counters of searches that find room everywhere and need no other columns."""
+        low = np.zeros((len(self.lists), N_COUNTERS), np.int64)
+        high = np.full_like(low, np.iinfo(np.int64).max)
+        filled = self._filled * self._columns.bins_inside
+        low[0, 5], high[0, 5] = math.ceil(0.76 * filled), math.floor(1.24 * filled)
+        high[0, 0] = self._max_super
+        for of_list, pairs in zip(high, self.lists, strict=True):
+            of_list[-1], of_list[1], of_list[2] = pairs.room[0], pairs.room[1], pairs.room[2] - 1
+        return low.ravel(), high.ravel()
+
+    @property
+    def all_counts(self) -> list[ListCounts]:
+        """Counters of each list in the last search."""
+        return self._as_counts(self._accepted)
+
+    @property
+    def counts(self) -> ListCounts:
+        """Those of the first list."""
+        return self.all_counts[0]
 
     # ---- preparation ----------------------------------------------------------------------------------------
 
@@ -385,8 +407,8 @@ class GpuSearch:
 
     # ---- results --------------------------------------------------------------------------------------------
 
-    def _read_counts(self, values: np.ndarray | None = None) -> list[ListCounts]:
-        values = self.device.to_host(self.counters) if values is None else values
+    @staticmethod
+    def _as_counts(values: np.ndarray) -> list[ListCounts]:
         return [ListCounts.read(of_list) for of_list in values.reshape(-1, N_COUNTERS)]
 
     def _grow(self, counts: list[ListCounts]) -> bool:
