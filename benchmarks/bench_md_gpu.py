@@ -167,7 +167,7 @@ def tiles_evaluated(simulation: Simulation) -> int:
 
 def pairs_floor(device: Any, tiles: int) -> float:
     """Time, us, in which four schedulers of each multiprocessor issue the instructions of so many tiles."""
-    clock = 1e3 * device.xp.cuda.runtime.getDeviceProperties(device.ordinal)["clockRate"]  # Hz
+    clock = 1e3 * device.core.Device(device.ordinal).properties.clock_rate  # Hz
     return 1e6 * INSTRUCTIONS * tiles / (4 * device.n_multiprocessors * clock)
 
 
