@@ -90,7 +90,7 @@ def test_reproducible_runs_of_a_mixture_give_one_hash_for_any_launch_shape(
 
 
 def test_steps_of_a_mixture_with_sites_as_graphs_have_the_hash_of_steps_one_by_one(device, tmp_path):
-    system = mixed_system(tmp_path, top=SITES_TOP)
+    system = mixed_system(tmp_path, top=SITES_TOP, nstcomm=10)
     hashes = set()
     for graph in (True, False):
         options = RunOptions(precision="reproducible", device="cuda", graph=graph)

@@ -52,6 +52,20 @@ def test_lennard_jones_in_python_on_device_gives_the_energies_of_the_built_in_on
         assert found[term] == pytest.approx(value, rel=1e-5, abs=0.1 if term == "pressure" else 2e-3), term
 
 
+@pytest.mark.parametrize("where", ["cpu", "cuda"])
+def test_a_single_point_of_overlapping_atoms_gives_its_energy_and_a_warning(device, caplog, where):
+    system = bundled_system(nsteps=0)
+    o, h = system.topology.settle_atoms[[0, 100], 0]
+    r = np.array([0.04, 0.03, 0.0]) @ np.linalg.inv(system.box) * 2**32
+    for atom in range(3):
+        system.x[h + atom] = system.x[o + atom] + r.astype(np.int32)
+    energies = simulate(system, device=where).evaluate()
+    kinds = system.topology.type_index[[o, h]]
+    expected = system.table.c12[kinds[0], kinds[1]] / 0.05**12
+    assert energies["lj"] == pytest.approx(expected, rel=1e-4)
+    assert "atoms overlap, a run cannot start so" in caplog.text
+
+
 @pytest.mark.parametrize("precision", ["fast", "reproducible"])
 def test_energy_is_conserved_without_a_thermostat(device, precision):
     """Below 0.05 kJ/mol/ps per atom is what a wrong force or a lost pair would exceed at once."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +15,10 @@ from pulsemd.engine.energies import N_SUMS, SLOTS, VIRIAL
 from pulsemd.engine.system import System
 from pulsemd.kernels.bonded.launch import BondedForces
 from pulsemd.kernels.nonbonded.settings import pair_constants
+from pulsemd.kernels.nonbonded.spec import FORCE_LIMIT
 from pulsemd.topology.terms import WITHOUT_ENERGY, Terms
+
+log = logging.getLogger(__name__)
 
 Int32 = NDArray[np.int32]
 Float64 = NDArray[np.float64]
@@ -139,3 +144,22 @@ def _listed_terms(system: System, kind: str, gid: int, x: Int32) -> Iterator[tup
 
 def _vector(force: Float64) -> str:
     return "(" + ", ".join(f"{value:.4g}" for value in force) + ")"
+
+
+def find_overlap(system: System, gid: Int32, forces: NDArray[Any]) -> bool:
+    """Whether a force in a single point is beyond that of any start of a run; warns, and names the atom.
+
+    Parameters
+    ----------
+    gid, forces : (n,) int32, (n, 3) float, kJ/mol/nm
+    """
+    if len(gid) == 0:
+        return False
+    forces = forces.astype(np.float64)
+    strongest = int(np.argmax(np.nan_to_num((forces * forces).sum(1), nan=np.inf)))
+    force = float(np.abs(forces[strongest]).max())
+    if not force > FORCE_LIMIT["fast"]:
+        return False
+    atom = system.topology.describe_atom(int(gid[strongest]))
+    log.warning("%s feels a force of %.3g kJ/mol/nm: atoms overlap, a run cannot start so", atom, force)
+    return True

@@ -7,7 +7,6 @@ are wanted in between are copied beside the steps and read when the host waits a
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -17,17 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulsemd.base.errors import DomainError, TransportError
-from pulsemd.base.units import BOLTZMANN
 from pulsemd.device.cuda import CudaDevice
 from pulsemd.device.mirror import Array, Mirror, Snapshots
 from pulsemd.domain.atoms import LocalAtoms
 from pulsemd.domain.grid import choose_grid
-from pulsemd.engine.blowup import BONDED_OUT_OF_RANGE, CANNOT_MOVE, OVERLAPS, Failure
+from pulsemd.engine.blowup import BONDED_OUT_OF_RANGE, CANNOT_MOVE, OVERLAPS, Failure, find_overlap
 from pulsemd.engine.coupling import StepFlags, degrees_of_freedom, step_flags
-from pulsemd.engine.energies import ENERGY_SCALE, N_PAIR_SUMS, N_SUMS, SLOTS, VIRIAL
+from pulsemd.engine.energies import ENERGY_SCALE, FORCE_SCALE, N_PAIR_SUMS, N_SUMS, SLOTS, VIRIAL
+from pulsemd.engine.gpu_constants import update_constants
 from pulsemd.engine.lattice import add_background, system_mesh
 from pulsemd.engine.local import exclusion_pairs
-from pulsemd.engine.movers import ConstrainedGroups, water_kinds
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.setup import inner_cutoff
 from pulsemd.engine.system import System, group_reach
@@ -38,7 +36,7 @@ from pulsemd.kernels.nonbonded.exclusions_gpu import GpuExclusions
 from pulsemd.kernels.nonbonded.gpu import GpuPairForces
 from pulsemd.kernels.pme.gpu import GpuLatticeSum
 from pulsemd.kernels.search.gpu_layout import Slots
-from pulsemd.kernels.update.gpu import NO_ERROR, GpuUpdate, UpdateConstants
+from pulsemd.kernels.update.gpu import NO_ERROR, GpuUpdate
 from pulsemd.schedule.graphs import StepGraphs
 from pulsemd.schedule.phase import Phase, PhaseTimer
 from pulsemd.schedule.trace import DeviceTrace, Event
@@ -125,8 +123,9 @@ class GpuRank:
             topology.charge,
             *exclusions,
             potential=system.pair_potential,
+            single_point=settings.nsteps == 0,
         )
-        constants, update = self._pairs.constants, self._update_constants()
+        constants, update = self._pairs.constants, update_constants(system)
         self._excluded_constants = system.excluded_constants(constants)
         self._exclusions = GpuExclusions(
             self.device, *exclusions, update.molecules, system.box, self._excluded_constants, fixed
@@ -186,22 +185,6 @@ class GpuRank:
         if self._bonded.n_terms:
             work.append(("bonded", self.device.new_stream(priority=-1), self._bonded.add_forces))
         return work
-
-    def _update_constants(self) -> UpdateConstants:
-        s, topology = self.system.settings, self.system.topology
-        interval = s.nsttcouple * s.dt
-        return UpdateConstants(
-            box=self.system.box,
-            dt=s.dt,
-            mass=topology.mass,
-            waters=water_kinds(topology),
-            groups=ConstrainedGroups(topology),
-            target=0.5 * self.n_dof * BOLTZMANN * s.ref_t,
-            n_dof=self.n_dof,
-            keep=math.exp(-interval / s.tau_t) if s.tau_t > 0 else 0.0,
-            seed=s.ld_seed,
-            sites=topology.virtual_sites,
-        )
 
     # ---- search -------------------------------------------------------------------------------------------------
 
@@ -434,6 +417,17 @@ class GpuRank:
             self.search()
         self._try_step(StepFlags(step, energies=True), timer)
         self.take_energies()()
+        if self.system.settings.nsteps == 0 and find_overlap(self.system, *self._forces(step, timer)):
+            self._update.forget_error()  # an atom could not have moved, but it does not have to
+
+    def _forces(self, step: int, timer: PhaseTimer) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+        """Global ids and forces, kJ/mol/nm, of the current positions; waits for the device."""
+        self.begin_step(StepFlags(step))
+        timer.run(self.force_phases())
+        f, gid = self.device.to_host(self.f), self.device.to_host(self._slots.gid)
+        self._start_forces(energies=False, waters_started=False)
+        scale = FORCE_SCALE if self.reproducible else 1.0
+        return gid[gid >= 0], f[gid >= 0, :3].astype(np.float64) / scale
 
     def warm_up(self, step: int, timer: PhaseTimer) -> None:
         """Compile or load every kernel of a step; nothing moves."""

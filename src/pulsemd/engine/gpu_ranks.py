@@ -9,7 +9,6 @@ How atoms change their ranks at a search: see `pulsemd.engine.gpu_search`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -19,26 +18,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulsemd.base.errors import DomainError
-from pulsemd.base.units import BOLTZMANN
 from pulsemd.device.mirror import Array, Mirror
 from pulsemd.domain.atoms import LocalAtoms
 from pulsemd.domain.grid import choose_grid
 from pulsemd.engine.blowup import BONDED_OUT_OF_RANGE, CANNOT_MOVE, OVERLAPS, Failure
 from pulsemd.engine.coupling import StepFlags, degrees_of_freedom, step_flags
 from pulsemd.engine.energies import ENERGY_SCALE, N_PAIR_SUMS, N_SUMS
+from pulsemd.engine.gpu_constants import update_constants
 from pulsemd.engine.gpu_part import DevicePart
 from pulsemd.engine.gpu_rank import PRUNE_INTERVAL
 from pulsemd.engine.gpu_region import region_of
 from pulsemd.engine.gpu_search import PartSearch, sum_over_processes
 from pulsemd.engine.local import exclusion_pairs
-from pulsemd.engine.movers import ConstrainedGroups, water_kinds
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.setup import inner_cutoff
 from pulsemd.engine.system import System, group_reach
 from pulsemd.engine.terms import TermOwnership
 from pulsemd.halo import HaloPlan
 from pulsemd.kernels.nonbonded.exclusions import count_within, self_energy
-from pulsemd.kernels.update.gpu import NO_ERROR, UpdateConstants
+from pulsemd.kernels.update.gpu import NO_ERROR
 from pulsemd.schedule.graphs import StepGraphs
 from pulsemd.schedule.phase import Phase, PhaseTimer
 from pulsemd.schedule.trace import DeviceTrace, Event
@@ -109,7 +107,7 @@ class GpuRanks:
         halo_width = max(r_list + 2.0 * group_reach(system), extent)
         self.grid = choose_grid(transport.size, system.box, halo_width, options.grid)
         self._ghost_stream = device.new_stream(priority=-2)
-        constants = self._update_constants()
+        constants = update_constants(system)
         self._parts = [
             DevicePart(
                 device,
@@ -146,22 +144,6 @@ class GpuRanks:
         self._mirror = self._new_mirror()
         self._search.start(extent)
         self._verify_masks()
-
-    def _update_constants(self) -> UpdateConstants:
-        s, topology = self.system.settings, self.system.topology
-        interval = s.nsttcouple * s.dt
-        return UpdateConstants(
-            box=self.system.box,
-            dt=s.dt,
-            mass=topology.mass,
-            waters=water_kinds(topology),
-            groups=ConstrainedGroups(topology),
-            target=0.5 * self.n_dof * BOLTZMANN * s.ref_t,
-            n_dof=self.n_dof,
-            keep=math.exp(-interval / s.tau_t) if s.tau_t > 0 else 0.0,
-            seed=s.ld_seed,
-            sites=topology.virtual_sites,
-        )
 
     def _make_reductions(self) -> None:
         """Sums over all ranks, on the main stream: of the kinetic energy, and of the energies."""

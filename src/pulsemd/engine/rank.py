@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +15,7 @@ from pulsemd.domain.grid import balanced_grid, choose_grid
 from pulsemd.domain.lattice import LATTICE, widths
 from pulsemd.domain.migrate import migrate
 from pulsemd.domain.plan import LocalDomain, build_halo
-from pulsemd.engine.blowup import BONDED_OUT_OF_RANGE, CANNOT_MOVE, OVERLAPS, Failure
+from pulsemd.engine.blowup import BONDED_OUT_OF_RANGE, CANNOT_MOVE, OVERLAPS, Failure, find_overlap
 from pulsemd.engine.coupling import StepFlags, degrees_of_freedom, step_flags, v_rescale_factor
 from pulsemd.engine.energies import (
     ENERGY_SCALE,
@@ -38,12 +37,9 @@ from pulsemd.halo import Channel, Transport
 from pulsemd.kernels.bonded.launch import BondedForces
 from pulsemd.kernels.nonbonded.exclusions import count_within, exclusion_forces, self_energy
 from pulsemd.kernels.nonbonded.launch import PairForces
-from pulsemd.kernels.nonbonded.spec import FORCE_LIMIT
 from pulsemd.kernels.search.search import SearchCounts
 from pulsemd.kernels.update.leapfrog import kinetic_sums
 from pulsemd.schedule.phase import Phase, PhaseTimer
-
-log = logging.getLogger(__name__)
 
 Sums = NDArray[Any]  # float64, or int64 fixed point in reproducible mode
 
@@ -450,20 +446,8 @@ class Rank:
         x, v, failure = self.x[:n].copy(), self.velocities[:n].copy(), self._failure
         timer.timed("update", self.update)
         self.x[:n], self.velocities[:n] = x, v
-        if self._single_point and self._overlaps():
+        if self._single_point and find_overlap(self.system, self.domain.gid[:n], self.f[:n] * self._f_scale):
             self._failure = failure  # it could not have moved, but it does not have to
-
-    def _overlaps(self) -> bool:
-        """Whether a force is beyond that of any start of a run; warns, and names the atom."""
-        if self.domain.n_owned == 0:
-            return False
-        row = self._strongest()
-        force = float(np.abs(self.f[row].astype(np.float64)).max()) * self._f_scale
-        if not force > FORCE_LIMIT["fast"]:
-            return False
-        atom = self.system.topology.describe_atom(int(self.domain.gid[row]))
-        log.warning("%s feels a force of %.3g kJ/mol/nm: atoms overlap, a run cannot start so", atom, force)
-        return True
 
     def take_energies(self) -> Callable[[], None]:
         """A function after which the energies of the last energy step are those of now: they are already."""

@@ -28,6 +28,7 @@ from pulsemd.kernels.nonbonded.spec import (
     FORCE_LIMIT,
     GRID_STEP,
     MINIMUM_DISTANCE2,
+    SINGLE_POINT_LIMIT,
     SWITCH_CONSTANTS,
     KernelSpec,
     Precision,
@@ -82,6 +83,8 @@ class GpuPairForces:
         Of one of several ranks; pairs are then in two parts, see `GpuSearch`.
     potential : PairPotential, optional
         In place of Lennard-Jones; its energy is the Lennard-Jones energy.
+    single_point : bool
+        Nothing moves afterwards: in fast mode forces may be as large as float32 holds.
 
     Attributes
     ----------
@@ -109,9 +112,12 @@ class GpuPairForces:
         warps: int | None = None,
         region: Region | None = None,
         potential: PairPotential | None = None,
+        single_point: bool = False,
     ) -> None:
         self.device, self.precision, self._wanted_warps = device, precision, warps
         self.constants = pair_constants(settings)
+        raised = single_point and precision == "fast"
+        self._limit = SINGLE_POINT_LIMIT if raised else FORCE_LIMIT[precision]
         self._formula: UserFormula | None = None
         self._shifted = settings.vdw_modifier == "potential-shift"
         if potential is None:
@@ -262,7 +268,7 @@ class GpuPairForces:
 
     def _set_constants(self, box: np.ndarray, r_inner: float) -> None:
         c = self.constants
-        limit = FORCE_LIMIT[self.precision] ** 2
+        limit = self._limit**2
         scalars = (
             c.cutoff**2,
             *c.coulomb_arguments,

@@ -298,6 +298,10 @@ class GpuUpdate:
         words = np.array([work], np.float64).view(np.int64)
         self.control[place : place + 1].set(words, stream=self.device.stream)
 
+    def forget_error(self) -> None:
+        """Let no atom have failed to move; does not wait."""
+        self.control[2:3].set(np.array([-1], np.int64), stream=self.device.stream)
+
     def read(self) -> np.void:
         """The record `CONTROL`; waits for the device."""
         return self.as_record(self.device.to_host(self.control))

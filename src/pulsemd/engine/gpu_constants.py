@@ -1,0 +1,29 @@
+"""What the update on a GPU is told of a system."""
+
+from __future__ import annotations
+
+import math
+
+from pulsemd.base.units import BOLTZMANN
+from pulsemd.engine.coupling import degrees_of_freedom
+from pulsemd.engine.movers import ConstrainedGroups, water_kinds
+from pulsemd.engine.system import System
+from pulsemd.kernels.update.gpu import UpdateConstants
+
+
+def update_constants(system: System) -> UpdateConstants:
+    """Masses, waters, constraints and virtual sites, time step and thermostat."""
+    s, topology = system.settings, system.topology
+    n_dof = degrees_of_freedom(topology, s)
+    return UpdateConstants(
+        box=system.box,
+        dt=s.dt,
+        mass=topology.mass,
+        waters=water_kinds(topology),
+        groups=ConstrainedGroups(topology),
+        target=0.5 * n_dof * BOLTZMANN * s.ref_t,
+        n_dof=n_dof,
+        keep=math.exp(-s.nsttcouple * s.dt / s.tau_t) if s.tau_t > 0 else 0.0,
+        seed=s.ld_seed,
+        sites=topology.virtual_sites,
+    )
