@@ -122,6 +122,7 @@ class FusedChannel:
         self.most = most
         self.row_bytes = array.shape[2] * array.dtype.itemsize
         self._slots = self._buffer_rows = self._blocks = self._released = 0
+        self._flags = np.int32(0)
         self._signals: Region | None = None
         self._buffers: dict[str, Region] = {}
         self._under_way = ""
@@ -258,9 +259,11 @@ class FusedChannel:
         wanted = max((table.longest * kernels[d][1] for d, table in tables.items()), default=0)
         blocks = self._transport.options.blocks or min(_MOST_BLOCKS, -(-int(_GROWTH * wanted) // THREADS))
         released = 0 if self._releases is None else self._releases.generation
-        if not moved and blocks <= _GROWTH * self._blocks and released == self._released:
+        flags = np.int32(self._wait + 2 * (self.most > 0))
+        known = released == self._released and flags == self._flags
+        if not moved and blocks <= _GROWTH * self._blocks and known:
             return
-        self._blocks, self._released = max(blocks, 1), released
+        self._blocks, self._released, self._flags = max(blocks, 1), released, flags
         self._launches = {direction: self._bind(direction, *kernels[direction]) for direction in tables}
         if self._forwards:
             self._release = self._bind_release()
@@ -297,7 +300,7 @@ class FusedChannel:
         row_units = self._field.stride // (self.row_bytes // units)
         launches = []
         for first in range(0, self._slots, pulses):
-            last = [np.int32(self._wait)] if direction == "forward" else []
+            last = [self._flags] if direction == "forward" else []
             launches.append(
                 kernel.bind(
                     (blocks, n_local, min(pulses, self._slots - first)),

@@ -14,22 +14,34 @@ typedef uint2 Unit;
 typedef unsigned int Unit;
 #endif
 
+#if UNITS
+typedef uint32 Index;  // of a unit: rows are int32, and of two units at most
+#else
+typedef size_t Index;
+#endif
+
 constexpr int BATCH = 4;  // rows of a thread in flight
 
 // Rows of one block's share, loaded before they are stored.
 struct Batch {
   Unit value[BATCH];
-  size_t place[BATCH];
+  Index source[BATCH], place[BATCH];
 
-  __device__ __forceinline__ void load(const Unit* rows, const int2* items, int first, int step, int end, int units) {
+  __device__ __forceinline__ void find(const int2* items, int first, int step, int end, int units) {
 #pragma unroll
     for (int k = 0; k < BATCH; ++k) {
       const int index = first + k * step;
       if (index >= end) continue;
       const int2 item = items[index / units];
-      place[k] = size_t(item.y) * units + index % units;
-      value[k] = rows[size_t(item.x) * units + index % units];
+      source[k] = Index(item.x) * units + index % units;
+      place[k] = Index(item.y) * units + index % units;
     }
+  }
+
+  __device__ __forceinline__ void load(const Unit* rows, int first, int step, int end) {
+#pragma unroll
+    for (int k = 0; k < BATCH; ++k)
+      if (first + k * step < end) value[k] = rows[source[k]];
   }
 
   __device__ __forceinline__ void store(Unit* target, int first, int step, int end) const {
@@ -57,19 +69,25 @@ __device__ __forceinline__ bool scatter(const Seat& seat, const Message& message
 
 // Arguments: `rows` of local rank 0, `rank_units` from one local rank to the next; `released`: messages of a channel
 // whose ghost rows have been read when this kernel begins, with `released_state`, or null; `first`: pulse of the first
-// row of blocks; `wait`: 0 where readers of the ghost rows wait by themselves.
+// row of blocks; `flags`: 1 unless readers of the ghost rows wait by themselves, 2 where kernels make the tables.
 extern "C" __global__ void __launch_bounds__(THREADS)
     halo_forward(ChannelState* state, const Message* messages, const Group* groups, const int* waits, const int2* items,
                  const int* ghosts, uint32* counters, uint64* signals, Controls* controls, Unit* rows, uint64 rank_units,
-                 int row_units, int slots, int first, int wait, const Message* released,
+                 int row_units, int slots, int first, int flags, const Message* released,
                  const ChannelState* released_state) {
-  wait_for_earlier();
-  let_later_start();
+  if (flags & 2) wait_for_earlier();
   const Seat seat = {state, controls, signals, slots, int(blockIdx.y), first + int(blockIdx.z)};
   const Message message = messages[seat.index()];  // a copy: nothing of it is loaded again after a wait
-  const uint64 epoch = state->forward_epoch + 1, settled = state->forward_settled, n_pulses = state->n_pulses;
-  if (seat.pulse >= n_pulses || load_relaxed(&controls->abort)) return;
+  const uint64 settled = state->forward_settled, n_pulses = state->n_pulses;
   const int units = UNITS ? UNITS : row_units;
+  const int start = blockIdx.x * THREADS + threadIdx.x, step = gridDim.x * THREADS;
+  Batch batch;
+  if (seat.pulse < n_pulses) batch.find(items, message.begin * units + start, step, message.end * units, units);
+  // Up to here nothing that a kernel has written lately: tables that the host makes are older than any of these.
+  wait_for_earlier();
+  let_later_start();
+  const uint64 epoch = load_relaxed(&state->forward_epoch) + 1;
+  if (seat.pulse >= n_pulses || load_relaxed(&controls->abort)) return;
   Unit* own = rows + seat.rank * rank_units;
   // Whatever reads our ghost rows came before this kernel in its stream: the senders may overwrite them.
   if (blockIdx.x == 0 && threadIdx.x == 0) {
@@ -78,21 +96,21 @@ extern "C" __global__ void __launch_bounds__(THREADS)
       allow(released[seat.index()].credit, released_state->forward_epoch, released[seat.index()].credit_process);
   }
   Unit* target = reinterpret_cast<Unit*>(message.target);
-  const int start = blockIdx.x * THREADS + threadIdx.x, step = gridDim.x * THREADS;
   for (int k = message.group_begin - 1; k < message.group_end; ++k) {
     const Group group = group_of(message, groups, k);
     const bool depends = group.wait_end > group.wait_begin;
     const int end = group.end * units;
     int index = group.begin * units + start;
-    Batch batch;
-    if (!depends) batch.load(own, items, index, step, end, units);  // while the credit is on its way
+    if (k >= message.group_begin) batch.find(items, index, step, end, units);
+    if (!depends) batch.load(own, index, step, end);  // while the credit is on its way
     const uint64 credit = k < message.group_begin && epoch - 1 > settled ? epoch - 1 : 0;
     if (!wait_for_group(seat, message, waits, group, FORWARDED, epoch, CREDIT, credit)) return;
     if (message.delay) dawdle(message.delay);
-    if (depends) batch.load(own, items, index, step, end, units);
+    if (depends) batch.load(own, index, step, end);
     batch.store(target, index, step, end);
     for (index += BATCH * step; index < end; index += BATCH * step) {
-      batch.load(own, items, index, step, end, units);
+      batch.find(items, index, step, end, units);
+      batch.load(own, index, step, end);
       batch.store(target, index, step, end);
     }
   }
@@ -109,7 +127,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     return;
   }
 #endif
-  if (last && wait && threadIdx.x == 0) seat.wait(ARRIVAL, seat.pulse, ARRIVAL, epoch, message);
+  if (last && (flags & 1) && threadIdx.x == 0) seat.wait(ARRIVAL, seat.pulse, ARRIVAL, epoch, message);
 }
 
 // The ghost rows of the last exchange have been read: one block of one thread for each local rank and pulse.
