@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 
-from pulsemd.base.errors import PeerError
 from pulsemd.device.cuda import CudaDevice
 from pulsemd.engine import gpu_search
 from pulsemd.engine.gpu_control import ProcessControl
@@ -15,7 +12,7 @@ from pulsemd.engine.gpu_search import PartSearch
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.simulation import Simulation
 from pulsemd.halo import open_transport
-from pulsemd.halo.device.local import local_transports, on_every_seat
+from pulsemd.halo.device.local import local_transports
 from systems import MIXED_TOP, SITES_TOP, bundled_system, mixed_system
 
 pytestmark = pytest.mark.gpu
@@ -118,43 +115,6 @@ def test_the_trajectory_of_a_mixture_on_two_ranks_has_the_hash_of_one(device, tm
     ranks = on_ranks(system, 2, "reproducible", rung)
     ranks.run(STEPS)
     assert ranks.trajectory_hash() == alone.trajectory_hash()
-
-
-@pytest.mark.parametrize("each", [1, 2])
-def test_two_processes_on_a_device_have_the_hash_of_one_rank(device, each):
-    system = bundled_system(nsttcouple=5, nstcomm=10)
-    alone = on_one(system, "reproducible")
-    alone.run(STEPS)
-    options = RunOptions(
-        device="cuda", ranks=2 * each, precision="reproducible", ranks_per_gpu=each, graph=False
-    )
-
-    def run(transport):
-        ranks = Simulation(ProcessControl(transport), system, options)
-        ranks.run(STEPS)
-        return ranks.trajectory_hash(), ranks.rank.searches_on_device
-
-    found = on_every_seat(local_transports("nvshmem-fused", 2 * each, (0, 0)), run)
-    assert found[0][0] == alone.trajectory_hash()
-    assert all(on_device > 0 for _, on_device in found)
-
-
-def test_a_process_that_stops_is_noticed_by_the_other_within_the_time_out(device):
-    system = bundled_system()
-    options = RunOptions(device="cuda", ranks=2)
-
-    def run(transport):
-        ranks = Simulation(ProcessControl(transport), system, options)
-        ranks.run(100)
-        if transport.ranks.start == 1:
-            return None
-        begin = time.monotonic()
-        with pytest.raises(PeerError, match="rank 0 waited 1 s for rank 1"):
-            ranks.run(100)
-        return time.monotonic() - begin
-
-    waited, _ = on_every_seat(local_transports("nvshmem-fused", 2, (0, 0), timeout=1.0), run)
-    assert waited < 5.0
 
 
 def test_energies_in_fast_mode_on_ranks_equal_those_of_one(device):

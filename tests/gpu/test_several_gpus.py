@@ -96,11 +96,29 @@ def test_process_killed_in_an_exchange_is_named_and_the_gpus_are_free(rung: str)
     assert subprocess.run(query, capture_output=True, text=True).stdout.split() in ([], [str(os.getpid())])
 
 
-def run_water(out: Path, *more: str) -> subprocess.Popen[str]:
+def run_water(out: Path, *more: str, steps: int = 4000) -> subprocess.Popen[str]:
     """A run of two ranks with a checkpoint at every search."""
-    flags = ("--precision", "reproducible", "--seed", "3", "--steps", "4000", "--checkpoint-minutes", "0")
+    flags = ("--precision", "reproducible", "--seed", "3", "--steps", str(steps), "--checkpoint-minutes", "0")
     command = [sys.executable, "-m", "pulsemd.cli.main", "run", "water", *flags, *more, "-o", str(out)]
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("per_gpu", [1, 4])
+@pytest.mark.parametrize("rung", GPU_RUNGS)
+def test_molecular_dynamics_on_each_rung_has_the_hash_of_one_gpu(
+    tmp_path: Path, rung: str, per_gpu: int
+) -> None:
+    hashes = {}
+    several = ("--ranks", str(2 * per_gpu), "--ranks-per-gpu", str(per_gpu), "--transport", rung)
+    for name, flags in (("one", ()), ("several", several)):
+        run = run_water(tmp_path / name, "--device", "cuda", *flags, steps=200)
+        _, message = run.communicate()
+        if f"--transport {rung}" in message:
+            pytest.skip(message)
+        assert run.returncode == 0, message
+        hashes[name] = json.loads((tmp_path / name / "summary.json").read_text())["trajectory_hash"]
+    assert hashes["several"] == hashes["one"]
 
 
 def children_of(process: int) -> list[int]:
