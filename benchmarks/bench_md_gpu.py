@@ -138,7 +138,7 @@ def lattice_parts(rank: Any) -> dict[str, float]:
 
     transform = lattice._transform
     return {
-        "lattice_us": on_device(rank, beside(lambda: lattice.add_forces(False))),
+        "lattice_us": on_device(rank, beside(lambda: lattice.find_potential(False), lattice.add_forces)),
         "spread_us": on_device(rank, beside(lattice._spread)),
         "solve_us": on_device(rank, beside(lattice._solve[False])),
         "gather_us": on_device(rank, beside(lattice._gather)),

@@ -122,7 +122,7 @@ def nonbonded_force(system: System, openmm: Any) -> Any:
     if settings.coulombtype == "pme":
         force.setNonbondedMethod(openmm.NonbondedForce.PME)
         force.setPMEParameters(
-            ewald_coefficient(settings.rcoulomb, settings.ewald_rtol), *system_mesh(system).shape
+            ewald_coefficient(settings.rcoulomb, settings.ewald_rtol), *system_mesh(system, on_gpu=True).shape
         )
     force.setUseDispersionCorrection(False)
     c6, c12 = np.diag(table.c6)[topology.type_index], np.diag(table.c12)[topology.type_index]

@@ -82,8 +82,9 @@ def test_mesh_on_device_equals_cpu(device, name, order, shape, apart, precision)
     stream = device.new_stream()
     gpu.settle_in(slots, forces, sums[:1], sums[1:], stream)
     device.fork(stream)
-    gpu.add_forces(True)
-    gpu.add_forces(False)  # adds the same forces again, and no sums
+    for energies in (True, False):  # the second time adds the same forces again, and no sums
+        gpu.find_potential(energies)
+        gpu.add_forces()
     device.join(stream)
     found = device.to_host(forces)[:, :3] * unit[0] / 2.0
     assert not found[np.setdiff1d(np.arange(slots.capacity), filled)].any()

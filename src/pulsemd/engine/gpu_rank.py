@@ -24,7 +24,7 @@ from pulsemd.engine.blowup import BONDED_OUT_OF_RANGE, CANNOT_MOVE, OVERLAPS, Fa
 from pulsemd.engine.coupling import StepFlags, degrees_of_freedom, step_flags
 from pulsemd.engine.energies import ENERGY_SCALE, FORCE_SCALE, N_PAIR_SUMS, N_SUMS, SLOTS, VIRIAL
 from pulsemd.engine.gpu_constants import update_constants
-from pulsemd.engine.lattice import add_background, system_mesh
+from pulsemd.engine.lattice import add_background, gpu_lattice_sum
 from pulsemd.engine.local import exclusion_pairs
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.setup import inner_cutoff
@@ -34,7 +34,6 @@ from pulsemd.kernels.bonded.gpu import GpuBonded
 from pulsemd.kernels.nonbonded.exclusions import count_within, self_energy
 from pulsemd.kernels.nonbonded.exclusions_gpu import GpuExclusions
 from pulsemd.kernels.nonbonded.gpu import GpuPairForces
-from pulsemd.kernels.pme.gpu import GpuLatticeSum
 from pulsemd.kernels.search.gpu_layout import Slots
 from pulsemd.kernels.update.gpu import NO_ERROR, GpuUpdate
 from pulsemd.schedule.graphs import StepGraphs
@@ -142,7 +141,7 @@ class GpuRank:
             system.box,
             fixed,
         )
-        self._lattice = self._lattice_sum()
+        self._lattice = gpu_lattice_sum(self.device, system, constants, fixed)
         self._sums = self.device.zeros(N_SUMS + 9, np.int64 if fixed else np.float64)
         self._pair_sums, self._constraint_virial = self._sums[:N_PAIR_SUMS], self._sums[N_SUMS:]
         self._r_inner = None if fixed else inner_cutoff(system, r_list, PRUNE_INTERVAL, nstlist)
@@ -171,17 +170,14 @@ class GpuRank:
         self.search()
         self._verify_masks()
 
-    def _lattice_sum(self) -> GpuLatticeSum | None:
-        system, beta = self.system, self._pairs.constants.beta
-        if not beta:
-            return None
-        return GpuLatticeSum(self.device, system_mesh(system), beta, self.reproducible)
-
     def _work_beside_pairs(self) -> list[tuple[str, Any, Callable[[bool], None]]]:
         """Name, stream and launch of each kind of forces that runs while the pairs do."""
         work: list[tuple[str, Any, Callable[[bool], None]]] = []
-        if self._lattice is not None:
-            work.append(("lattice", self.device.new_stream(priority=-1), self._lattice.add_forces))
+        lattice = self._lattice
+        if lattice is not None:
+            work.append(
+                ("lattice", self.device.new_stream(priority=-1), lambda energies: lattice.add_forces())
+            )
         if self._bonded.n_terms:
             work.append(("bonded", self.device.new_stream(priority=-1), self._bonded.add_forces))
         return work
@@ -354,16 +350,17 @@ class GpuRank:
 
     def force_phases(self) -> tuple[Phase, ...]:
         """Phases that bring the forces up to date; bonded terms and the lattice sum run beside the pairs."""
-        start = self._phase("forces.exclusions", lambda: self._start_forces(self.flags.energies, True))
+        start = [self._phase("forces.exclusions", lambda: self._start_forces(self.flags.energies, True))]
         pairs = self._phase("forces.pairs", self._pair_forces)
-        begin = [
-            self._phase(f"forces.{name}.begin", partial(self._begin, *how)) for name, *how in self._beside
-        ]
+        begin = [self._phase(f"forces.{n}.begin", partial(self._begin, *how)) for n, *how in self._beside]
         end = [
             self._phase(f"forces.{name}.end", partial(self.device.join, branch))
             for name, branch, _ in self._beside
         ]
-        return start, *begin, pairs, *end
+        if self._lattice is not None:  # adds to no forces yet, so it goes beside what starts them
+            solve = partial(self._begin, self._beside[0][1], self._lattice.find_potential)
+            start.insert(0, self._phase("forces.lattice.solve", solve))
+        return *start, *begin, pairs, *end
 
     def _phase(self, name: str, call: Callable[[], None]) -> Phase:
         """A phase, with its times if they are wanted."""
@@ -372,9 +369,9 @@ class GpuRank:
     def _start_forces(self, energies: bool, waters_started: bool) -> None:
         self._exclusions.start_forces(energies, waters_started)
 
-    def _begin(self, branch: Any, add_forces: Callable[[bool], None]) -> None:
+    def _begin(self, branch: Any, launch: Callable[[bool], None]) -> None:
         self.device.fork(branch)
-        add_forces(self.flags.energies)
+        launch(self.flags.energies)
 
     def _pair_forces(self) -> None:
         age, energies = self.flags.step - self._first_step, self.flags.energies

@@ -8,10 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulsemd.base.errors import InputError
+from pulsemd.device.cuda import CudaDevice
 from pulsemd.engine.energies import ENERGY_SCALE, SLOTS, VIRIAL
 from pulsemd.engine.system import System
 from pulsemd.halo import Transport
 from pulsemd.kernels.nonbonded.settings import PairConstants
+from pulsemd.kernels.pme.gpu import GpuLatticeSum
 from pulsemd.kernels.pme.lattice_sum import LatticeSum, background_energy
 from pulsemd.kernels.pme.mesh import Mesh, mesh_size
 
@@ -19,8 +21,10 @@ MOST_SKEWED = 1.2
 """How much more skewed than the run's box that of the files may be for the mesh to be along its vectors, as in gmx."""
 
 
-def system_mesh(system: System) -> Mesh:
+def system_mesh(system: System, on_gpu: bool = False) -> Mesh:
     """The PME mesh of a system: along the vectors of the files' box, unless those of the run are much shorter.
+
+    On a GPU the next finer one where that of gmx transforms slowly.
 
     Raises
     ------
@@ -37,7 +41,7 @@ def system_mesh(system: System) -> Mesh:
                 "and the mesh is along shorter ones; leave the sizes out and set fourierspacing"
             )
         box, frame = system.box, np.eye(3, dtype=np.int64)
-    return Mesh(mesh_size(box, s.fourierspacing, s.pme_order, given), s.pme_order, box, frame)
+    return Mesh(mesh_size(box, s.fourierspacing, s.pme_order, given, on_gpu), s.pme_order, box, frame)
 
 
 def _skewness(box: NDArray[np.float64]) -> float:
@@ -52,6 +56,15 @@ def add_background(sums: NDArray[Any], system: System, constants: PairConstants)
     share = np.rint(energy * ENERGY_SCALE).astype(np.int64) if sums.dtype == np.int64 else energy
     sums[SLOTS["coulomb_recip"]] += share
     sums[VIRIAL : VIRIAL + 9 : 4] += share
+
+
+def gpu_lattice_sum(
+    device: CudaDevice, system: System, constants: PairConstants, fixed: bool
+) -> GpuLatticeSum | None:
+    """The lattice sum of a system on a device, in fixed point if asked for; None for other electrostatics."""
+    if not constants.beta:
+        return None
+    return GpuLatticeSum(device, system_mesh(system, on_gpu=True), constants.beta, fixed)
 
 
 class LatticeForces:

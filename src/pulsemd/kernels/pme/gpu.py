@@ -108,8 +108,8 @@ class GpuLatticeSum:
         """Blocks for a loop over n elements: no more than run at once, for each adds to the same sums."""
         return min(-(-n // THREADS), 8 * self.device.n_multiprocessors)
 
-    def add_forces(self, energies: bool) -> None:
-        """Add the forces at the positions there are; with ``energies`` also the sums. Only launches."""
+    def find_potential(self, energies: bool) -> None:
+        """Solve for the positions there are; with ``energies`` also add the sums. Only launches."""
         charges = self._charges
         charges.data.memset_async(0, charges.nbytes, self._stream)
         self._spread()
@@ -118,4 +118,7 @@ class GpuLatticeSum:
         self._transform.forward(self._stream)
         self._solve[energies]()
         self._transform.inverse(self._stream)
+
+    def add_forces(self) -> None:
+        """Add the forces of the potential found. Only launches."""
         self._gather()

@@ -40,7 +40,11 @@ class Mesh:
 
 
 def mesh_size(
-    box: np.ndarray, spacing: float, order: int, given: Sequence[int] = (0, 0, 0)
+    box: np.ndarray,
+    spacing: float,
+    order: int,
+    given: Sequence[int] = (0, 0, 0),
+    skip_13: bool = False,
 ) -> tuple[int, ...]:
     """Points along a, b and c, as gmx 2022.5 chooses them.
 
@@ -52,6 +56,8 @@ def mesh_size(
     order : int
     given : three int
         Sizes asked for, 0: choose.
+    skip_13 : bool
+        Choose no multiple of 13, such as 52 and 104: cuFFT needs twice the time for them.
 
     Raises
     ------
@@ -73,7 +79,8 @@ def mesh_size(
                 f"fourierspacing = {spacing:g} nm: a PME mesh of over {_LARGEST} points; raise it"
             )
         large = (base * 2**k for k in range(2, 8) for base in _BASES)
-        sizes.append(next(n for n in (*_SMALL, *_MIDDLE, *large) if n >= least))
+        known = (*_SMALL, *_MIDDLE, *large)
+        sizes.append(next(n for n in known if n >= least and not (skip_13 and n % 13 == 0)))
     return tuple(sizes)
 
 
