@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +24,10 @@ R_LIST, R_INNER = 1.1, 1.025
 LAUNCHES, REPEATS = 20, 9
 
 
-def make_forces(device: CudaDevice, water: WaterLattice, precision: str) -> GpuPairForces:
-    """Pair forces after a search."""
+def make_forces(
+    device: CudaDevice, water: WaterLattice, precision: str, r_inner: float | None = R_INNER
+) -> GpuPairForces:
+    """Pair forces after a search, which prunes to ``r_inner`` in fast mode."""
     forces = GpuPairForces(
         device, water.table, water.options, precision, water.type_index, water.charge, water.exclusion_offset,
         water.exclusion_atoms,
@@ -31,7 +35,7 @@ def make_forces(device: CudaDevice, water: WaterLattice, precision: str) -> GpuP
     rows = np.zeros((water.n_atoms, 4), np.int32)
     rows[:, :3] = water.x
     gid = np.arange(water.n_atoms, dtype=np.int32)
-    forces.search(device.to_device(rows), device.to_device(gid), water.box, R_LIST, R_INNER)
+    forces.search(device.to_device(rows), device.to_device(gid), water.box, R_LIST, r_inner)
     return forces
 
 
@@ -73,31 +77,29 @@ def sampled_error(
 def measure(device: CudaDevice, name: str, water: WaterLattice) -> list[dict[str, object]]:
     """Rows of one system: inner list, pruning call, whole list, energies; fast and reproducible."""
     rows = []
-    for precision in ("fast", "reproducible"):
-        pair_forces = make_forces(device, water, precision)
+    ways = [("fast", "list", None), ("fast", "list+energies", None), ("fast", "prune", R_INNER),
+            ("fast", "inner", R_INNER), ("fast", "inner+energies", R_INNER), ("reproducible", "list", None),
+            ("reproducible", "list+energies", None)]  # fmt: skip
+    for precision, way, r_inner in ways:
+        pair_forces = make_forces(device, water, precision, r_inner)
         fast, capacity = precision == "fast", pair_forces.slots.capacity
         forces = device.zeros((capacity, 4), np.float32 if fast else np.int64)
-        totals = device.zeros(11, np.float64 if fast else np.int64)
-        ways = {"list": {}, "list+energies": {"energies": totals}}
-        if fast:
-            ways |= {"prune": {"prune": True}, "inner": {}, "inner+energies": {"energies": totals}}
-        for way, arguments in ways.items():
-            seconds = time_launches(device, lambda a=arguments, p=pair_forces, f=forces: p.forces(f, **a))
-            error = sampled_error(device, water, pair_forces)
-            rows.append(
-                timed_row(
-                    device.name, seconds, precision=precision, system=f"water-lattice {name}", n_atoms=water.n_atoms,
-                    nstlist="", steps=LAUNCHES, variant=way, r_list=R_LIST, r_inner=R_INNER, error=f"{error:.2e}",
-                    groups=pair_forces.pairs.counts.groups, entries=pair_forces.pairs.counts.entries,
-                    pairs=pair_forces.pairs.counts.pairs,
-                )
-            )  # fmt: skip
-            print(
-                {
-                    k: rows[-1][k]
-                    for k in ("n_atoms", "precision", "variant", "us_per_step", "us_min", "error")
-                }
+        totals = device.zeros(11, np.float64 if fast else np.int64) if "energies" in way else None
+        if way == "prune":
+            launch: Callable[[], None] = pair_forces.prune
+        else:
+            launch = partial(pair_forces.forces, forces, totals)
+        seconds = time_launches(device, launch)
+        error = sampled_error(device, water, pair_forces)
+        rows.append(
+            timed_row(
+                device.name, seconds, precision=precision, system=f"water-lattice {name}", n_atoms=water.n_atoms,
+                nstlist="", steps=LAUNCHES, variant=way, r_list=R_LIST, r_inner=R_INNER, error=f"{error:.2e}",
+                groups=pair_forces.pairs.counts.groups, entries=pair_forces.pairs.counts.entries,
+                pairs=pair_forces.pairs.counts.pairs,
             )
+        )  # fmt: skip
+        print({k: rows[-1][k] for k in ("n_atoms", "precision", "variant", "us_per_step", "us_min", "error")})
     return rows
 
 
