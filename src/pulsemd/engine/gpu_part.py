@@ -206,9 +206,15 @@ class DevicePart:
         if self.bonded.n_terms:
             self.bonded.add_part(0, energies)
 
+    def clear_ghost_forces(self) -> None:
+        """Start the forces of ghosts of the next step, on the stream of ghosts, where no position is needed for that."""
+        if self.exclusions.ghosts_start_at_zero:
+            self.exclusions.start_ghost_forces(energies=False)
+
     def ghost_forces(self, energies: bool, prune: bool) -> None:
         """Begin the forces of ghosts and add what needs ghosts, on the stream of ghosts."""
-        self.exclusions.start_ghost_forces(energies)
+        if not self.exclusions.ghosts_start_at_zero:
+            self.exclusions.start_ghost_forces(energies)
         totals = self.pair_sums if energies else None
         if prune:
             self.pairs.prune(1, self._ghost_stream)

@@ -269,6 +269,7 @@ class GpuRanks:
             flags = step_flags(self.system.settings, first + offset, energies and offset == 0)
             self.begin_step(flags, offset)
             timer.run(self._phases)
+        self.device.join(self._ghost_stream)
         for part in self._parts:
             part.update.tick(n)
 
@@ -333,6 +334,8 @@ class GpuRanks:
     def _take_forces(self) -> None:
         self._search.channel_f.reverse_end()
         self.device.join(self._ghost_stream)
+        for part in self._parts:
+            part.clear_ghost_forces()  # beside the update
 
     def update(self) -> None:
         """Thermostat, kick, drift, constraints, the start of the next forces; on energy steps also the sums."""

@@ -116,6 +116,7 @@ class PartSearch:
         DomainError
             If atoms or terms are lost or counted twice.
         """
+        self.device.join(self._ghost_stream)
         if self._domains is None or not self._search_on_device():
             self._search_on_host()
 
@@ -324,7 +325,9 @@ class PartSearch:
         return lists, terms.tolist(), found
 
     def _end(self) -> None:
+        self.device.fork(self._ghost_stream)
         for part in self._parts:
+            part.clear_ghost_forces()
             part.keep()
             part.start_forces(energies=False, waters_started=False)
         self.n_searches += 1

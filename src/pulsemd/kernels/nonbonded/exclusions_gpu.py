@@ -137,6 +137,11 @@ class GpuExclusions:
         elif not self._all_started:
             self._rest()
 
+    @property
+    def ghosts_start_at_zero(self) -> bool:
+        """Whether no excluded pair has a ghost, so that their forces can be started before their positions come."""
+        return self._all_started
+
     def start_ghost_forces(self, energies: bool) -> None:
         """Write the forces of ghosts, and add what pairs with a ghost do to owned atoms."""
         self._of_ghosts[energies]()
