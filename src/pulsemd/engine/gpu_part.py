@@ -207,7 +207,7 @@ class DevicePart:
             self.bonded.add_part(0, energies)
 
     def clear_ghost_forces(self) -> None:
-        """Start the forces of ghosts of the next step, on the stream of ghosts, where no position is needed for that."""
+        """Start the forces of ghosts of the next step on their stream, where that needs no position."""
         if self.exclusions.ghosts_start_at_zero:
             self.exclusions.start_ghost_forces(energies=False)
 
