@@ -35,6 +35,9 @@ TERMS = {
 }  # fmt: skip
 """gmx's name of each energy and ours; names differ between versions."""
 
+NO_ENERGIES = ("D.R.Viol. (nm)",)
+"""What gmx lists among the energies but does not add to the potential."""
+
 
 class ComparisonError(PulseMDError):
     """GROMACS is absent, refuses the files, or computes an energy that has no counterpart here."""
@@ -147,7 +150,7 @@ def _read_xvg(text: str) -> dict[str, float]:
     row = next(line for line in text.splitlines() if line and line[0] not in "#@")
     values = dict(zip(names, map(float, row.split()[1:]), strict=True))
     parts = names[: names.index("Potential") + 1]
-    unknown = [name for name in parts if name not in TERMS and values[name] != 0.0]
+    unknown = [name for name in parts if name not in (*TERMS, *NO_ENERGIES) and values[name] != 0.0]
     if unknown:
         raise ComparisonError(f"gmx computes '{unknown[0]}', which has no counterpart here")
     energies: dict[str, float] = {}
