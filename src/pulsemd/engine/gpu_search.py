@@ -185,7 +185,9 @@ class PartSearch:
         lists, terms, _ = self._finish()
         places = [part.places_of(domain) for part, domain in zip(self._parts, domains, strict=True)]
         self._bind(plans, places, grown)
-        self._check_terms(self._sum(terms))
+        *terms, stale = self._sum([*terms, int(self._grids_are_stale)])
+        self._check_terms(terms)
+        self._host_is_next = bool(stale)  # other columns may need more slots than there are
         self.counts = lists
         self._stay_on_device(domains[0].halo_width, bool(far))
         self._end()
@@ -298,10 +300,13 @@ class PartSearch:
         lost = bool((found[:, 0] > room.owned).any())
         sent = found[:, 2:].max(initial=0)
         broken = reach > self._most_reach or sent > room.most or lost
-        stale = any(part.pairs.pairs.grid_is_stale for part in self._parts)
-        full = stale or sent > _FULL * room.most or (found[:, 0] > _FULL * room.owned).any()
+        full = self._grids_are_stale or sent > _FULL * room.most or (found[:, 0] > _FULL * room.owned).any()
         slots = [part.slots.n_slots for part in self._parts]
         return int(broken), int(full or max(slots) > _FULL * self._capacity)
+
+    @property
+    def _grids_are_stale(self) -> bool:
+        return any(part.pairs.pairs.grid_is_stale for part in self._parts)
 
     # ---- both ---------------------------------------------------------------------------------------------------
 
@@ -342,7 +347,6 @@ class PartSearch:
 
     def _check_terms(self, found: list[int]) -> None:
         """Every bonded term must belong to one rank, and every excluded pair."""
-        self._host_is_next = False
         expected = self._expected_terms
         if found != expected:
             wrong = ", ".join(
