@@ -53,7 +53,7 @@ _TURNS = 8.0
 """Standard deviation of an angle, in radians, beyond which all directions on the circle are alike."""
 _GRID = 2000
 _MOST_WAVES = 1000
-"""Ways of moving that are told apart; where there are more, numbers are rounded up by a few per cent until they do."""
+"""Flights are widened so that a series has few more terms: to 1/400 of the chords, where atoms are all but fixed."""
 _MOST_WAYS = 40
 """Ways of moving that are told apart; where there are more, numbers are rounded up by a few per cent until they fit."""
 
