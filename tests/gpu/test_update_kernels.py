@@ -170,6 +170,28 @@ def test_shake_step_on_device_equals_cpu(device, fixed, n_bonds):
     assert int(update.read()["error"]) == NO_ERROR
 
 
+@pytest.mark.parametrize("n_bonds", [1, 3, 4])
+def test_stars_moved_without_the_virial_go_where_they_go_with_it(device, n_bonds):
+    groups, n = Stars(120, n_bonds), 120 * (n_bonds + 1)
+    rng = np.random.default_rng(6)
+    bonds = rng.normal(size=(120, n_bonds + 1, 3))
+    bonds *= 0.1 / np.linalg.norm(bonds, axis=2, keepdims=True)
+    bonds[:, 0] = 0.0
+    r = (rng.uniform(0, 1, (120, 1, 3)) @ BOX + bonds).reshape(-1, 3)
+    x = np.rint(r @ np.linalg.inv(BOX) * 2**32).astype(np.int64).astype(np.uint32).view(np.int32)
+    mass = np.tile([12.0, *[1.008] * n_bonds], 120)
+    v, f = random_state(n, mass, False)
+    results = []
+    for virial in (device.zeros(9, np.float64), None):
+        update, slots, where = start(device, x, v, f, mass, [], groups, False, BOX)
+        update.move(0, False, virial)
+        assert int(update.read()["error"]) == NO_ERROR
+        results.append((device.to_host(slots.x)[where, :3], device.to_host(update.velocities)[where, :3]))
+    (x_with, v_with), (x_without, v_without) = results
+    assert abs((x_without - x_with).astype(np.int64)).max() < 50  # of 2^32 in an edge
+    np.testing.assert_allclose(v_without, v_with, rtol=1e-5, atol=1e-5)
+
+
 WATER_SITES = {
     "tip4p": [(SiteKind.LINEAR, (0, 1, 2), (0.74, 0.13, 0.13))],
     "tip4p_turned": [(SiteKind.LINEAR, (0, 2, 1), (0.74, 0.11, 0.15))],

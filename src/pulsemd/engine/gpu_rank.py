@@ -180,6 +180,8 @@ class GpuRank:
             )
         if self._bonded.n_terms:
             work.append(("bonded", self.device.new_stream(priority=-1), self._bonded.add_forces))
+        if self._exclusions.rest_can_be_added and self._update.clears_forces:
+            work.append(("exclusions", self.device.new_stream(priority=-1), self._exclusions.add_rest))
         return work
 
     # ---- search -------------------------------------------------------------------------------------------------
@@ -212,8 +214,8 @@ class GpuRank:
         """Arrays for slots of another capacity, and whatever refers to them."""
         self._slots = slots
         self.f = self.device.zeros((slots.capacity, 4), np.int64 if self.reproducible else np.float32)
-        self._exclusions.settle_in(slots, self.f, self._pair_sums)
         streams = {name: stream for name, stream, _ in self._beside}
+        self._exclusions.settle_in(slots, self.f, self._pair_sums, streams.get("exclusions"))
         self._bonded.settle_in(slots, self.f, self._sums, streams.get("bonded"))
         if self._lattice is not None:
             recip, virial = SLOTS["coulomb_recip"], self._sums[VIRIAL : VIRIAL + 9]

@@ -3,6 +3,7 @@
 // J. P. Ryckaert, G. Ciccotti, H. J. C. Berendsen, J. Comput. Phys. 23, 327 (1977). The operations and their order are
 // those of shake.py, so that without contraction both give the same bits.
 
+#include "exclusions.cuh"
 #include "move.cuh"
 #include "pair_list.cuh"
 
@@ -90,14 +91,15 @@ __device__ void move_group(Group& g, const State& s, const int2* pairs, const do
 // group_offset, atoms : (n_groups + 1,), (k,) int32, global ids, the leader of each group first
 // pair_offset, pairs, lengths : (n_groups + 1,) int32, (c, 2) int32 counted within the group, (c,) double, nm
 // n : slots; counters : of the search of one rank of several, which moves the groups that it owns, else null
+// clear : 1: leave 0 as the forces
 // the other arguments as in leapfrog.cu
 extern "C" __global__ void __launch_bounds__(THREADS)
-    leapfrog_shake(int4* x, float4* v, const Force* __restrict__ f, const int* __restrict__ group_offset, int n_groups,
+    leapfrog_shake(int4* x, float4* v, Force* f, const int* __restrict__ group_offset, int n_groups,
                    const int* __restrict__ atoms, const int* __restrict__ pair_offset, const int2* __restrict__ pairs,
                    const double* __restrict__ lengths, const int* __restrict__ slot_of,
                    const double* __restrict__ mass, const int* __restrict__ gid, const Step* __restrict__ step,
                    Control* control, int offset, int coupled, Sum* virial, int n,
-                   const long long* __restrict__ counters) {
+                   const long long* __restrict__ counters, int clear) {
     const int t = blockIdx.x * THREADS + threadIdx.x;
     const State s = state_of(x, v, f, gid, step, control, offset, coupled);
     Sums sums;
@@ -107,6 +109,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         g.n_atoms = group_offset[t + 1] - group_offset[t];
         load_group(g, s, atoms + group_offset[t], slot_of, mass);
         move_group(g, s, pairs, lengths, pair_offset[t], pair_offset[t + 1], sums);
+        if (clear)
+            for (int a = 0; a < g.n_atoms; a++) store_force(f, g.slot[a], {0, 0, 0});
     }
     if (ENERGIES)
         for (int k = 0; k < 9; k++) add_of_warp(virial + k, sums.of[2 + k]);

@@ -24,22 +24,23 @@ __device__ __forceinline__ bool has_pair(int slot, int other, int end, const int
 
 // x : (n, 4) int32; gid : (n,) int32, -1 in empty slots; slot_of : (n_atoms,) int32, slot of each global id, or -1
 // offset : (n_atoms + 1,) int64, partner : (k,) int32, global ids
-// started : (n_atoms,) uint8 or null, 1: the forces of this atom are started already (see leapfrog.cu) and left alone
+// started : (n_atoms,) uint8 or null, 1: moves start the forces of this atom (see leapfrog.cu)
+// others : 1: leave alone what moves start; 0: write it, and 0 for atoms of which moves do not
 // f : (n, 4), written; sums : [lj, coulomb, W(9)], added to with ENERGIES
 // leader : (n, 4) int32, counters : of the search, null in part 0
 extern "C" __global__ void __launch_bounds__(THREADS)
     exclusion_forces(const int4* __restrict__ x, const int* __restrict__ gid, int n, const int* __restrict__ slot_of,
                      const long long* __restrict__ offset, const int* __restrict__ partner,
-                     const unsigned char* __restrict__ started, const LongRange* __restrict__ field, Force* f,
-                     Sum* sums, const int4* __restrict__ leader, const long long* __restrict__ counters) {
+                     const unsigned char* __restrict__ started, int others, const LongRange* __restrict__ field,
+                     Force* f, Sum* sums, const int4* __restrict__ leader, const long long* __restrict__ counters) {
     const int slot = blockIdx.x * THREADS + threadIdx.x, end = PART ? end_of_owned(counters, n) : n;
     const bool here = PART == 2 ? slot >= end && slot < n : slot < end;
     const int g = here ? gid[slot] : -1;
-    const bool leave = !here || (PART < 2 && g >= 0 && started && started[g]);
+    const bool by_moves = PART < 2 && g >= 0 && started && started[g], leave = !here || (by_moves && others);
     Sums mine;
     if (!leave) {
         StoredForce total = {0, 0, 0};
-        if (g >= 0) {
+        if (g >= 0 && (!started || others || by_moves)) {
             const int4 at = x[slot];
 #pragma unroll 4  // several waits for memory become one
             for (long long k = offset[g]; k < offset[g + 1]; k++) {
@@ -55,6 +56,19 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     if (ENERGIES)
         for (int k = 1; k < 11; k++) add_of_warp(sums + k, mine.of[k]);
+}
+
+// Adds the forces of n listed pairs, global ids, one thread a pair; of a rank that has all atoms.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    add_exclusions(const int4* __restrict__ x, const int* __restrict__ slot_of, const int2* __restrict__ pairs, int n,
+                   const LongRange* __restrict__ field, Force* f) {
+    const int k = blockIdx.x * THREADS + threadIdx.x;
+    if (k >= n) return;
+    Sums none;
+    const int i = slot_of[pairs[k].x], j = slot_of[pairs[k].y];
+    const StoredForce force = exclusion_force(x[i], x[j], *field, false, none);
+    add_force(f, i, force);
+    add_force(f, j, -force);
 }
 
 // How many excluded pairs belong to this rank, added to `count`; of PART 2 alone.

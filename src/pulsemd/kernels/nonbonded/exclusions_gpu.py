@@ -69,10 +69,14 @@ class GpuExclusions:
         started[np.ravel(waters)] = closed
         self.water_field = self._field if closed else None
         self._started, self._all_started = device.to_device(started), bool(started.all())
+        first = np.repeat(np.arange(len(started)), np.diff(offset))
+        rest = np.flatnonzero((first < partner) & (started[first] == 0))
+        self._rest_pairs = device.to_device(np.column_stack([first[rest], partner[rest]]), np.int32)
+        self._adds_rest = False
         self._fixed = fixed
         self.pairs_found = device.zeros(1, np.int64)
 
-    def settle_in(self, slots: Slots, forces: Any, sums: Any) -> None:
+    def settle_in(self, slots: Slots, forces: Any, sums: Any, stream: Any = None) -> None:
         """Take the slots of a search, the forces to write, and the sums of energy steps.
 
         Parameters
@@ -80,11 +84,22 @@ class GpuExclusions:
         slots : Slots
         forces : (capacity, 4) float32 or int64, device
         sums : (11,) float64 or int64, device: lj, coulomb, virial
+        stream : stream of the device, optional
+            Where `add_rest` runs; then moves must leave 0 as the force of every atom that is in no rigid water.
         """
         part = ALL if slots.leader is None else OWNED
-        self._whole = self._bind(part, False, slots, None, forces, sums)
+        self._adds_rest = stream is not None
+        of_whole = self._started if self._adds_rest else None
+        self._whole = self._bind(part, False, slots, of_whole, forces, sums, others=False)
         self._with_energies = self._bind(part, True, slots, None, forces, sums)
         self._rest = self._bind(part, False, slots, self._started, forces, sums)
+        if self._adds_rest:
+            kernel = self.device.kernel(exclusion_program(self._fixed, False, ALL), "add_exclusions")
+            n = len(self._rest_pairs)
+            self._add = kernel.bind(
+                -(-n // _THREADS), _THREADS, slots.x, slots.slot_of_gid, self._rest_pairs, np.int32(n),
+                self._field, forces, stream=stream,
+            )  # fmt: skip
 
     def settle_in_ghosts(self, slots: Slots, forces: Any, sums: Any, stream: Any) -> None:
         """The same for the part with ghosts, which runs on its own stream."""
@@ -106,12 +121,13 @@ class GpuExclusions:
         forces: Any,
         sums: Any,
         stream: Any = None,
+        others: bool = True,
     ) -> Callable[[], None]:
         kernel = self.device.kernel(exclusion_program(self._fixed, energies, part), "exclusion_forces")
         return kernel.bind(
             -(-slots.capacity // _THREADS), _THREADS, slots.x, slots.gid, np.int32(slots.capacity),
-            slots.slot_of_gid, self._offset, self._partner, started, self._field, forces, sums, slots.leader,
-            slots.counters, stream=stream,
+            slots.slot_of_gid, self._offset, self._partner, started, np.int32(others), self._field, forces, sums,
+            slots.leader, slots.counters, stream=stream,
         )  # fmt: skip
 
     @property
@@ -134,13 +150,23 @@ class GpuExclusions:
             self._with_energies()
         elif self.water_field is None or not waters_started:
             self._whole()
-        elif not self._all_started:
+        elif not self._all_started and not self._adds_rest:
             self._rest()
 
     @property
     def ghosts_start_at_zero(self) -> bool:
         """Whether no excluded pair has a ghost, so that their forces can be started before their positions come."""
         return self._all_started
+
+    @property
+    def rest_can_be_added(self) -> bool:
+        """Whether moves start the forces of waters, and there are other excluded pairs."""
+        return self.water_field is not None and len(self._rest_pairs) > 0
+
+    def add_rest(self, energies: bool) -> None:
+        """Add what moves did not start, unless `start_forces` wrote it with the energies; see `settle_in`."""
+        if not energies:
+            self._add()
 
     def start_ghost_forces(self, energies: bool) -> None:
         """Write the forces of ghosts, and add what pairs with a ghost do to owned atoms."""

@@ -19,6 +19,12 @@ MAX_WATER_SITES = 2
 GROUP_SIZES = (8, 32, 128)
 """Most atoms of a constrained group by variant; the constraints of bonds to hydrogens make groups of at most five."""
 
+STAR_THREADS = 32
+"""Stars of a block."""
+
+MAX_STAR_ATOMS = 5
+"""Atoms of a star whose constraints are solved in registers."""
+
 _PACKAGE = "pulsemd.kernels.update"
 _HEADERS = tuple(
     f"pulsemd.kernels.{name}" for name in ("bonded", "constraints", "nonbonded", "search", "update")
@@ -37,6 +43,12 @@ def shake_program(fixed: bool, energies: bool, max_atoms: int = GROUP_SIZES[0]) 
     macros = (("FIXED", int(fixed)), ("ENERGIES", int(energies)), ("THREADS", GROUP_THREADS))
     macros += (("MAX_ATOMS", max_atoms),)
     return CudaProgram("pulsemd.kernels.constraints", "shake.cu", macros, exact=fixed, headers=_HEADERS)
+
+
+def stars_program() -> CudaProgram:
+    """Leap-frog with SHAKE of groups around one atom; fast mode, without the constraint virial."""
+    macros = (("FIXED", 0), ("ENERGIES", 0), ("THREADS", STAR_THREADS), ("MAX_ATOMS", MAX_STAR_ATOMS))
+    return CudaProgram("pulsemd.kernels.constraints", "stars.cu", macros, headers=_HEADERS)
 
 
 def sites_program(fixed: bool, energies: bool) -> CudaProgram:
@@ -83,6 +95,7 @@ def programs() -> list[CudaProgram]:
         *large,
         *waters,
         *(kinetic_program(fixed) for fixed in both),
+        stars_program(),
         slots_program(),
         clock_program(),
     ]

@@ -21,13 +21,16 @@ from pulsemd.kernels.search.gpu_layout import Slots
 from pulsemd.kernels.update.cuda_programs import (
     GROUP_SIZES,
     GROUP_THREADS,
+    MAX_STAR_ATOMS,
     MOVE_THREADS,
+    STAR_THREADS,
     SUM_THREADS,
     clock_program,
     kinetic_program,
     leapfrog_program,
     shake_program,
     slots_program,
+    stars_program,
 )
 from pulsemd.topology.virtual_sites import VirtualSites, no_sites
 
@@ -163,6 +166,17 @@ def water_table(
     return WaterTable(role, atoms, geometry)
 
 
+def star_order(groups: ConstrainedGroups) -> np.ndarray | None:
+    """Order of the constraints in which those of each group go from its first atom to each other one, or None."""
+    group = np.repeat(np.arange(len(groups.offset) - 1), np.diff(groups.pair_offset))
+    outer = groups.pairs.max(axis=1, initial=0)
+    order = np.lexsort((outer, group))
+    place = np.arange(len(group)) - groups.pair_offset[group[order]] + 1
+    full = np.array_equal(np.diff(groups.pair_offset), np.diff(groups.offset) - 1)
+    inner = groups.pairs.min(axis=1, initial=len(groups.atoms))
+    return order if full and not inner.any() and np.array_equal(outer[order], place) else None
+
+
 class GpuUpdate:
     """Velocities of a run on a device and the kernels that move its atoms.
 
@@ -238,9 +252,14 @@ class GpuUpdate:
             raise TopologyError(f"--device cuda: {problem}; use --device cpu")
         largest = int(np.diff(groups.offset).max(initial=0))
         self._group_size = next(size for size in GROUP_SIZES if largest <= size)
-        arrays = (groups.offset, groups.atoms, groups.pair_offset, groups.pairs)
+        order = star_order(groups) if largest <= MAX_STAR_ATOMS and not self.fixed else None
+        self._are_stars = order is not None
+        pairs, lengths = (
+            (groups.pairs, groups.lengths) if order is None else (groups.pairs[order], groups.lengths[order])
+        )
+        arrays = (groups.offset, groups.atoms, groups.pair_offset, pairs)
         integers = [self.device.to_device(array, np.int32) for array in arrays]
-        return (*integers, self.device.to_device(groups.lengths, np.float64))
+        return (*integers, self.device.to_device(lengths, np.float64))
 
     # ---- at a search --------------------------------------------------------------------------------------------
 
@@ -336,6 +355,11 @@ class GpuUpdate:
         self._bound[key]()
 
     @property
+    def clears_forces(self) -> bool:
+        """Whether moves leave 0 as the force of every atom that is in no rigid water."""
+        return self._field is not None and self._sites is None
+
+    @property
     def is_one_kernel(self) -> bool:
         """Whether a move is one launch."""
         return self.n_groups == 0 and self._sites is None
@@ -422,12 +446,15 @@ class GpuUpdate:
         return self._sites.bind_construct(self._slots, offset)
 
     def _bind_groups(self, offset: int, coupled: bool, energies: bool) -> Callable[[], None]:
-        kernel = self.device.kernel(shake_program(self.fixed, energies, self._group_size), "leapfrog_shake")
+        if self._are_stars and not energies:
+            kernel, threads = self.device.kernel(stars_program(), "leapfrog_stars"), STAR_THREADS
+        else:
+            program = shake_program(self.fixed, energies, self._group_size)
+            kernel, threads = self.device.kernel(program, "leapfrog_shake"), GROUP_THREADS
         first, *others = self._groups
         return kernel.bind(
-            -(-self.n_groups // GROUP_THREADS), GROUP_THREADS, self._slots.x, self.velocities, self._forces,
+            -(-self.n_groups // threads), threads, self._slots.x, self.velocities, self._forces,
             first, np.int32(self.n_groups), *others, self._slots.slot_of_gid, self._mass, self._slots.gid,
             self._step, self.control, np.int32(offset), np.int32(coupled), self._virial,
-            np.int32(self._capacity), self._slots.counters,
-            stream=self._branch,
+            np.int32(self._capacity), self._slots.counters, np.int32(self.clears_forces), stream=self._branch,
         )  # fmt: skip

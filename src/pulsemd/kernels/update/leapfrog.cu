@@ -97,7 +97,7 @@ __device__ __forceinline__ void move_free(const State& s, int row, double mass) 
 // coupled : 1: apply the factor and the velocity that kinetic.cu left in `control`
 // virial : (9,) added to with ENERGIES: sum of r (x) f of the constraint forces
 // counts : null, or: what n_waters and n_free are in truth, which are then the most they can be
-// field : null, or: write the forces of the excluded pairs of each water at its new positions into f
+// field : null, or: write the forces of the excluded pairs of each water at its new positions into f, and 0 for free atoms
 // site_slots : (n_waters, SITES) int32; sites : (kinds, SITES)
 extern "C" __global__ void __launch_bounds__(THREADS)
     leapfrog(int4* x, float4* v, Force* f, const int4* __restrict__ waters, int n_waters,
@@ -118,6 +118,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     } else if (t < n_waters + n_free) {
         const int row = free_rows[t - n_waters];
         move_free(s, row, mass[row]);
+        if (field) store_force(f, row, {0, 0, 0});
     }
     if (ENERGIES)
         for (int k = 0; k < 9; k++) add_of_warp(virial + k, sums.of[2 + k]);
