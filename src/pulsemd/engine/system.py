@@ -29,6 +29,8 @@ from pulsemd.kernels.nonbonded.potential import PairPotential
 from pulsemd.kernels.nonbonded.settings import PairConstants, pair_constants
 from pulsemd.topology.records import Topology
 
+_ROWS_AT_ONCE = 2**16  # of positions for output: intermediate results stay in the caches
+
 
 @dataclass(frozen=True, eq=False)
 class Continuation:
@@ -133,10 +135,13 @@ class System:
 
     def whole_positions(self, x: NDArray[np.int32]) -> NDArray[np.float64]:
         """Positions for output, nm: molecules whole, their first atoms inside the files' cell, (n, 3) float64."""
-        root = self._bonds.root
-        origin = to_positions(self.user_lattice(x[root]), self.user_box)
-        origin += np.where(origin @ np.linalg.inv(self.user_box) < 0, 1.0, 0.0) @ self.user_box
-        return origin + self._bonds.offsets(x).astype(np.float64) / LATTICE @ self.box
+        root, offsets, result = self._bonds.root, self._bonds.offsets(x), np.empty(x.shape)
+        for first in range(0, len(x), _ROWS_AT_ONCE):
+            rows = slice(first, first + _ROWS_AT_ONCE)
+            origin = to_positions(self.user_lattice(x[root[rows]]), self.user_box)
+            origin += np.where(origin @ np.linalg.inv(self.user_box) < 0, 1.0, 0.0) @ self.user_box
+            result[rows] = origin + offsets[rows].astype(np.float64) / LATTICE @ self.box
+        return result
 
     def unwrapped_positions(self, x: NDArray[np.int32], image: NDArray[np.int32]) -> NDArray[np.float64]:
         """Positions for output, nm, without the periodic boundary: (n, 3) float64."""
