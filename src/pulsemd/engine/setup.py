@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulsemd.base.distinct import distinct_rows
-from pulsemd.base.errors import InputError
+from pulsemd.base.errors import DomainError, InputError
 from pulsemd.base.units import BOLTZMANN
+from pulsemd.domain.grid import choose_grid
 from pulsemd.domain.lattice import LATTICE, widths
 from pulsemd.engine.movers import water_kinds
 from pulsemd.engine.options import RunOptions
-from pulsemd.engine.system import System
+from pulsemd.engine.system import System, group_reach
 from pulsemd.engine.verlet_buffer import (
     AtomKinds,
     Drift,
@@ -47,9 +48,14 @@ def choose_nstlist(system: System, options: RunOptions) -> int:
     half = 0.5 * float(widths(system.box).min())
     for nstlist in range(wanted - wanted % s.nstlist, s.nstlist, -s.nstlist):
         try:
-            if choose_list_cutoff(system, nstlist) <= half:
+            cutoff = choose_list_cutoff(system, nstlist)
+            if cutoff <= half:
+                choose_grid(options.ranks, system.box, cutoff + 2.0 * group_reach(system), options.grid)
                 return nstlist
-        except InputError:  # no list cut-off is large enough for so long
+        except (
+            InputError,
+            DomainError,
+        ):  # no list cut-off is large enough for so long, or the ranks' halos do not fit
             continue
     return s.nstlist
 
