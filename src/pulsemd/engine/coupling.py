@@ -38,6 +38,10 @@ def step_flags(settings: RunSettings, step: int, energies: bool) -> StepFlags:
     )
 
 
+_ATOMS_AT_ONCE = 2**14
+"""Atoms whose velocities are drawn together: intermediate results stay in the caches."""
+
+
 def degrees_of_freedom(topology: Topology, settings: RunSettings) -> int:
     """3 per atom with mass, less constraints, less 3 where the centre of mass is held."""
     held = 3 if settings.comm_mode == "linear" else 0
@@ -61,7 +65,10 @@ def maxwell_velocities(mass: NDArray[np.float64], temperature: float, seed: int)
     """
     mobile = mass > 0
     sigma = np.sqrt(BOLTZMANN * temperature / np.where(mobile, mass, 1.0)) * mobile
-    v: NDArray[np.float64] = normals(seed, STREAM_VELOCITY, 0, np.arange(len(mass)))[:, :3] * sigma[:, None]
+    v = np.empty((len(mass), 3))
+    for first in range(0, len(mass), _ATOMS_AT_ONCE):
+        rows = np.arange(first, min(first + _ATOMS_AT_ONCE, len(mass)))
+        v[rows] = normals(seed, STREAM_VELOCITY, 0, rows)[:, :3] * sigma[rows, None]
     if not mobile.any():
         return v.astype(np.float32)
     v[mobile] -= (mass @ v) / mass.sum()
