@@ -49,13 +49,7 @@ ENERGIES_AHEAD, FRAMES_AHEAD = 32, 2
 
 @dataclass(frozen=True)
 class DeviceRows:
-    """What is read of a rank's rows: all atoms are owned and nothing is sent.
-
-    Parameters
-    ----------
-    gid : (n_owned,) int32
-    plan : HaloPlan, without pulses
-    """
+    """What is read of a rank's rows, gid (n_owned,) int32: all are owned, and the plan sends nothing."""
 
     gid: NDArray[np.int32]
     plan: HaloPlan
@@ -178,11 +172,17 @@ class GpuRank:
             work.append(
                 ("lattice", self.device.new_stream(priority=-1), lambda energies: lattice.add_forces())
             )
-        if self._bonded.n_terms:
-            work.append(("bonded", self.device.new_stream(priority=-1), self._bonded.add_forces))
-        if self._exclusions.rest_can_be_added and self._update.clears_forces:
-            work.append(("exclusions", self.device.new_stream(priority=-1), self._exclusions.add_rest))
+        self._adds_exclusions = self._exclusions.rest_can_be_added and self._update.clears_forces
+        if self._bonded.n_terms or self._adds_exclusions:
+            work.append(("bonded", self.device.new_stream(priority=-1), self._add_within_molecules))
         return work
+
+    def _add_within_molecules(self, energies: bool) -> None:
+        """Excluded pairs and bonded terms: on one stream, since the move waits for each stream."""
+        if self._adds_exclusions:
+            self._exclusions.add_rest(energies)
+        if self._bonded.n_terms:
+            self._bonded.add_forces(energies)
 
     # ---- search -------------------------------------------------------------------------------------------------
 
@@ -215,8 +215,9 @@ class GpuRank:
         self._slots = slots
         self.f = self.device.zeros((slots.capacity, 4), np.int64 if self.reproducible else np.float32)
         streams = {name: stream for name, stream, _ in self._beside}
-        self._exclusions.settle_in(slots, self.f, self._pair_sums, streams.get("exclusions"))
-        self._bonded.settle_in(slots, self.f, self._sums, streams.get("bonded"))
+        aside = streams.get("bonded")
+        self._exclusions.settle_in(slots, self.f, self._pair_sums, aside if self._adds_exclusions else None)
+        self._bonded.settle_in(slots, self.f, self._sums, aside)
         if self._lattice is not None:
             recip, virial = SLOTS["coulomb_recip"], self._sums[VIRIAL : VIRIAL + 9]
             self._lattice.settle_in(slots, self.f, self._sums[recip : recip + 1], virial, streams["lattice"])
