@@ -105,28 +105,29 @@ def check_kills(pulsemd, steps, kills, seed):
     ]
     words += ["--steps", str(steps), "--checkpoint-minutes", "0"]
     whole = pulsemd.summary(*words, "-o", "whole")
-    draw, killed = random.Random(seed), 0
-    for k in range(kills):
-        out = f"killed{k}"
-        killed += kill_at_random(
-            pulsemd, [*words, "--ranks", "2"], out, draw.uniform(0.0, 0.4 * whole["wall_seconds"])
-        )
-        if (pulsemd.folder / out / "summary.json").exists():
+    draw, killed, turn = random.Random(seed), 0, 0
+    while killed < kills:
+        assert turn < 3 * kills, "most runs ended before they were killed"
+        out, turn = f"killed{turn}", turn + 1
+        delay = draw.uniform(0.0, 0.4 * whole["wall_seconds"])
+        if not kill_at_random(pulsemd, [*words, "--ranks", "2"], out, delay):
+            continue
+        killed += 1
+        if (pulsemd.folder / out / "summary.json").exists():  # killed after its last step
             continue
         again = pulsemd.summary(*words, "-o", out, "--restart", out, "--ranks", draw.choice((1, 2, 3)))
-        assert again["trajectory_hash"] == whole["trajectory_hash"], k
+        assert again["trajectory_hash"] == whole["trajectory_hash"], out
         same_results(pulsemd.folder / "whole", pulsemd.folder / out)
-    return killed
 
 
 def test_run_killed_at_a_random_moment_and_restarted_gives_the_same_hash(pulsemd):
-    assert check_kills(pulsemd, 400, 1, seed=1) == 1
+    check_kills(pulsemd, 400, 1, seed=1)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 def test_run_killed_at_50_random_moments_gives_the_same_hash(pulsemd):
-    assert check_kills(pulsemd, 1000, 50, seed=2) >= 40
+    check_kills(pulsemd, 1000, 50, seed=2)
 
 
 @pytest.mark.slow
