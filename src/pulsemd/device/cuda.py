@@ -248,11 +248,11 @@ class CudaDevice:
         last.synchronize()
         return 1e-3 * float(self.xp.cuda.get_elapsed_time(first, last))
 
-    def capture(self, work: Callable[[], None]) -> CudaGraph:
+    def capture(self, work: Callable[[], None], priorities: bool = False) -> CudaGraph:
         """Record what ``work`` launches as a graph, which is a function that launches all of it.
 
         ``work`` must neither allocate, synchronise nor copy to the host. Streams that it forks off the main stream
-        belong to the graph and must be joined before it returns.
+        belong to the graph and must be joined before it returns. With `priorities` their kernels keep the streams'.
         """
         from cuda.bindings import driver
 
@@ -264,7 +264,7 @@ class CudaDevice:
                 work()
             finally:
                 (handle,) = checked(driver, driver.cuStreamEndCapture(stream))
-            return CudaGraph(driver, handle, stream, work)
+            return CudaGraph(driver, handle, stream, work, priorities)
 
 
 @cache

@@ -19,6 +19,8 @@ class CudaGraph:
     stream : CUstream
     alive : object, optional
         What the nodes refer to; kept as long as the graph.
+    priorities : bool
+        Kernels keep the priorities of the streams they were recorded from; else all have that of ``stream``.
 
     Attributes
     ----------
@@ -27,11 +29,16 @@ class CudaGraph:
         Nodes of the longest chain of dependencies.
     """
 
-    def __init__(self, driver: Any, handle: Any, stream: Any, alive: Any = None) -> None:
+    def __init__(
+        self, driver: Any, handle: Any, stream: Any, alive: Any = None, priorities: bool = False
+    ) -> None:
         self._driver, self._stream, self._alive = driver, stream, alive
         self.nodes, self.critical_path = self._measure(handle)
+        flags = 0
+        if priorities:
+            flags = int(driver.CUgraphInstantiate_flags.CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY)
         try:
-            (self._executable,) = checked(driver, driver.cuGraphInstantiate(handle, 0))
+            (self._executable,) = checked(driver, driver.cuGraphInstantiate(handle, flags))
         finally:
             checked(driver, driver.cuGraphDestroy(handle))
         checked(driver, driver.cuGraphUpload(self._executable, stream))

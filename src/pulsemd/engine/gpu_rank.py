@@ -150,7 +150,7 @@ class GpuRank:
         self._two_kernels = (
             not self._beside and self._update.is_one_kernel and self._exclusions.starts_in_moves
         )
-        self._graphs = StepGraphs(self.device) if options.graph else None
+        self._graphs = StepGraphs(self.device, self._lattice is not None) if options.graph else None
         self._trace = DeviceTrace(self.device) if options.trace else None
         self._phases = self.phases()
         self._silent = PhaseTimer()

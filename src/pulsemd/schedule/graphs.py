@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from functools import partial
 
 from pulsemd.device.cuda import CudaDevice
 from pulsemd.device.graph import CudaGraph
@@ -17,14 +18,16 @@ class StepGraphs:
     Parameters
     ----------
     device : CudaDevice
+    priorities : bool
+        Kernels keep the priorities of their streams.
 
     Notes
     -----
     A graph refers to the arrays there were when it was recorded: call `clear` whenever one is replaced.
     """
 
-    def __init__(self, device: CudaDevice) -> None:
-        self._device = device
+    def __init__(self, device: CudaDevice, priorities: bool = False) -> None:
+        self._capture = partial(device.capture, priorities=True) if priorities else device.capture
         self._graphs: dict[Hashable, CudaGraph] = {}
         self._seen: set[Hashable] = set()
         self._longest: tuple[int, CudaGraph] | None = None
@@ -47,7 +50,7 @@ class StepGraphs:
                     self._seen.add(pattern)
                 work()  # loads the kernels too, which a recording must not
                 return
-            graph = self._graphs[pattern] = self._device.capture(work)
+            graph = self._graphs[pattern] = self._capture(work)
             if self._longest is None or n_steps > self._longest[0]:
                 self._longest = n_steps, graph
         graph()

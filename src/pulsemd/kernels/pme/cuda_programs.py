@@ -17,8 +17,8 @@ def lanes_of(order: int) -> int:
     return 4 if order <= 4 else 8
 
 
-def atom_threads(fixed: bool, order: int) -> int:
-    """Threads of a block of spread.cu and gather.cu: of a supercluster where they work in shared memory."""
+def spread_threads(fixed: bool, order: int) -> int:
+    """Threads of a block of spread.cu: of a supercluster where it sums in shared memory."""
     return THREADS if fixed else SUPERCLUSTER * lanes_of(order)
 
 
@@ -36,7 +36,7 @@ def pme_program(file: str, fixed: bool, order: int, whole: bool, energies: bool 
         Energy and virial too; for solve.cu.
     """
     macros = {"FIXED": int(fixed), "ENERGIES": int(energies), "ORDER": order}
-    macros["THREADS"] = atom_threads(fixed, order) if file in ("spread.cu", "gather.cu") else THREADS
+    macros["THREADS"] = spread_threads(fixed, order) if file == "spread.cu" else THREADS
     macros |= {"LANES": lanes_of(order), "WHOLE": int(whole)}
     headers = ("pulsemd.kernels.bonded",)
     return CudaProgram("pulsemd.kernels.pme", file, tuple(macros.items()), exact=fixed, headers=headers)

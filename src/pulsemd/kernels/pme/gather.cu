@@ -1,108 +1,83 @@
 // Forces from the potential on the PME mesh: LANES threads an atom, each of the first ORDER takes one plane.
 //
-// FIXED  0: A block has the 64 slots of a supercluster, and brings the box of points that they touch to shared memory.
-//        1: Atoms read the mesh one by one.
+// Rows are read as vectors of four where they are WHOLE. Bringing the points of a block to shared memory first, as for
+// spreading, measured slower: neighbors find them in the first cache anyway.
 
-#include "tile.cuh"
+#include "mesh.cuh"
 
-// One thread's part of an atom: weight and slope of its plane, and splines along the other axes.
-struct Part {
-    int first[3];
-    Real weight, slope;
-    Spline along_b, along_c;
-};
+constexpr int VECTORS = (ORDER + 6) / 4;  // vectors of four that ORDER points beginning anywhere touch
+constexpr int PADDED = 4 * VECTORS;
 
-__device__ __forceinline__ Part part_of(const int4 at, int plane, const int (&n)[3]) {
-    Real a, b, c;
-    const int first[3] = {locate(at.x, n[0], a), locate(at.y, n[1], b), locate(at.z, n[2], c)};
-    Part part = {{first[0], first[1], first[2]}, 0, 0, Spline(b), Spline(c)};
-    const Spline along_a(a);
+// `ORDER` values moved up by 0 to 3 places, zeros around them.
+__device__ __forceinline__ void shifted(const Real (&values)[ORDER], int by, Real (&padded)[PADDED]) {
 #pragma unroll
-    for (int k = 0; k < ORDER; k++)
-        if (plane == k) part.weight = along_a.w[k], part.slope = along_a.slope[k];
-    return part;
-}
-
-// Adds what a row of the potential gives to the derivatives along the three axes.
-template <typename Point>
-__device__ __forceinline__ void add_row(const Part& p, int k, Point point, Real (&along)[3]) {
-    Real value = 0, rise = 0;
+    for (int k = 0; k < PADDED; k++) padded[k] = k < ORDER ? values[k] : Real(0);
+    const bool one = by & 1, two = by & 2;
 #pragma unroll
-    for (int c = 0; c < ORDER; c++) {
-        const Real potential = point(c);
-        value += p.along_c.w[c] * potential, rise += p.along_c.slope[c] * potential;
-    }
-    along[0] += p.slope * p.along_b.w[k] * value;
-    along[1] += p.weight * p.along_b.slope[k] * value;
-    along[2] += p.weight * p.along_b.w[k] * rise;
-}
-
-// `width`: elements of a row of the mesh.
-__device__ __forceinline__ void read_part(const Part& p, int plane, const Real* __restrict__ mesh, const int (&n)[3],
-                                          int width, Real (&along)[3]) {
-    const int a = wrapped(p.first[0] + plane, n[0]);
+    for (int k = PADDED - 1; k > 0; k--) padded[k] = one ? padded[k - 1] : padded[k];
+    if (one) padded[0] = 0;
 #pragma unroll
-    for (int k = 0; k < ORDER; k++) {
-        const Real* const line = mesh + ((size_t)a * n[1] + wrapped(p.first[1] + k, n[1])) * width;
-        add_row(p, k, [&](int c) { return line[wrapped(p.first[2] + c, n[2])]; }, along);
-    }
+    for (int k = PADDED - 1; k > 1; k--) padded[k] = two ? padded[k - 2] : padded[k];
+    if (two) padded[0] = padded[1] = 0;
 }
-
-#if !FIXED
-struct Tile {
-    Bounds bounds;
-    alignas(16) float potential[ROOM];
-};
-
-__device__ __forceinline__ void fetch_tile(Tile& tile, const Box& box, const float* __restrict__ mesh, const int (&n)[3],
-                                           int width) {
-    for (int k = threadIdx.x; k < box.size() / 4; k += THREADS) {
-        const Four four = four_of(box, k, n);
-        const float* const line = mesh + four.row * width;
-        float4& target = reinterpret_cast<float4*>(tile.potential)[k];
-#if WHOLE
-        target = *reinterpret_cast<const float4*>(line + four.c % n[2]);
-#else
-        target = make_float4(line[four.c % n[2]], line[(four.c + 1) % n[2]], line[(four.c + 2) % n[2]],
-                             line[(four.c + 3) % n[2]]);
-#endif
-    }
-}
-
-__device__ __forceinline__ void read_tile(const float* line, int stride, const Part& p, float (&along)[3]) {
-#pragma unroll
-    for (int k = 0; k < ORDER; k++, line += stride) add_row(p, k, [&](int c) { return line[c]; }, along);
-}
-#endif
 
 // x : (n, 4) int32, charge in the fourth word; gid : (n,) int32, -1 in empty slots; frame : (9,) int32
 // mesh : (a, b, 2 row), potential; inverse : (9,) double, of the box; f : (n, 4), added to
 extern "C" __global__ void __launch_bounds__(THREADS)
-    gather_forces(const int4* __restrict__ x, const int* __restrict__ gid, int n, const int* __restrict__ frame,
-                  const Real* __restrict__ mesh, int n_a, int n_b, int n_c, int row, const double* __restrict__ inverse,
-                  Force* f) {
-    const int t = blockIdx.x * THREADS + threadIdx.x, slot = t / LANES, plane = t % LANES, points[3] = {n_a, n_b, n_c};
-    const int4 place = slot < n ? on_mesh(x[slot], frame) : make_int4(0, 0, 0, 0);
-    const Real charge = slot < n && gid[slot] >= 0 ? __int_as_float(place.w) : 0.0f;
-    const Part part = part_of(place, plane, points);
-    const bool acts = charge != 0 && plane < ORDER;
+    gather_forces(const int4* __restrict__ x, const int* __restrict__ gid, int n, const int* __restrict__ frame, const Real* __restrict__ mesh, int n_a,
+                  int n_b, int n_c, int row, const double* __restrict__ inverse, Force* f) {
+    const int t = blockIdx.x * THREADS + threadIdx.x, slot = t / LANES, plane = t % LANES;
+    const bool here = slot < n && gid[slot] >= 0;
+    const int4 at = here ? on_mesh(x[slot], frame) : make_int4(0, 0, 0, 0);
+    const Real charge = __int_as_float(at.w);
     Real along[3] = {0, 0, 0};
-#if FIXED
-    if (acts) read_part(part, plane, mesh, points, 2 * row, along);
-#else
-    __shared__ Tile tile;
-    int first[3] = {part.first[0], part.first[1], part.first[2]};
-    if (!find_bounds(tile.bounds, first, acts, points)) return;
-    __syncthreads();
-    const Box box = box_of(tile.bounds, points);
-    if (box.size() <= ROOM) {
-        fetch_tile(tile, box, mesh, points, 2 * row);
-        __syncthreads();
-        if (acts) read_tile(tile.potential + place_in(box, tile.bounds, first, plane), box.points[2], part, along);
-    } else if (acts) {
-        read_part(part, plane, mesh, points, 2 * row, along);
-    }
+    if (charge != 0 && plane < ORDER) {
+        Real fraction_a, fraction_b, fraction_c;
+        const int a = wrapped(locate(at.x, n_a, fraction_a) + plane, n_a), first_b = locate(at.y, n_b, fraction_b),
+                  first_c = locate(at.z, n_c, fraction_c);
+        const Spline along_a(fraction_a), along_b(fraction_b), along_c(fraction_c);
+        Real w = 0, slope = 0;
+#pragma unroll
+        for (int k = 0; k < ORDER; k++)
+            if (plane == k) w = along_a.w[k], slope = along_a.slope[k];
+#if WHOLE
+        Real values[PADDED], slopes[PADDED];
+        const int base = first_c & ~3;
+        shifted(along_c.w, first_c & 3, values);
+        shifted(along_c.slope, first_c & 3, slopes);
 #endif
+#pragma unroll
+        for (int k = 0; k < ORDER; k++) {
+            const Real* const line = mesh + ((size_t)a * n_b + wrapped(first_b + k, n_b)) * (2 * row);
+            Real value = 0, rise = 0;
+#if WHOLE
+#pragma unroll
+            for (int v = 0; v < VECTORS; v++) {
+                if (base + 4 * v >= first_c + ORDER) continue;
+                const Real* const p = line + wrapped(base + 4 * v, n_c);
+                Real four[4];
+#if FIXED
+                const double2 low = reinterpret_cast<const double2*>(p)[0], high = reinterpret_cast<const double2*>(p)[1];
+                four[0] = low.x, four[1] = low.y, four[2] = high.x, four[3] = high.y;
+#else
+                const float4 all = *reinterpret_cast<const float4*>(p);
+                four[0] = all.x, four[1] = all.y, four[2] = all.z, four[3] = all.w;
+#endif
+#pragma unroll
+                for (int i = 0; i < 4; i++) value += values[4 * v + i] * four[i], rise += slopes[4 * v + i] * four[i];
+            }
+#else
+#pragma unroll
+            for (int c = 0; c < ORDER; c++) {
+                const Real p = line[wrapped(first_c + c, n_c)];
+                value += along_c.w[c] * p, rise += along_c.slope[c] * p;
+            }
+#endif
+            along[0] += slope * along_b.w[k] * value;
+            along[1] += w * along_b.slope[k] * value;
+            along[2] += w * along_b.w[k] * rise;
+        }
+    }
 #pragma unroll
     for (int step = LANES / 2; step > 0; step /= 2)
 #pragma unroll

@@ -11,11 +11,11 @@ from pulsemd.device.cuda import CudaDevice
 from pulsemd.device.fft import RealTransform
 from pulsemd.kernels.pme.cuda_programs import (
     THREADS,
-    atom_threads,
     convert_program,
     lanes_of,
     pme_program,
     solve_program,
+    spread_threads,
 )
 from pulsemd.kernels.pme.mesh import Mesh, wave_factors
 from pulsemd.kernels.search.gpu_layout import Slots
@@ -73,12 +73,12 @@ class GpuLatticeSum:
         mesh = self._transform.array
         extent = [np.int32(n) for n in (*self.shape, self._transform.row)]
         atoms = slots.x, slots.gid, np.int32(slots.capacity), self._frame
-        lanes, threads = slots.capacity * lanes_of(self.order), atom_threads(self._fixed, self.order)
+        lanes, threads = slots.capacity * lanes_of(self.order), spread_threads(self._fixed, self.order)
         self._spread = self._kernel("spread.cu", "spread_charges").bind(
             -(-lanes // threads), threads, *atoms, self._charges, *extent, stream=stream
         )
         self._gather = self._kernel("gather.cu", "gather_forces").bind(
-            -(-lanes // threads), threads, *atoms, mesh, *extent, self._lattice, forces, stream=stream
+            -(-lanes // THREADS), THREADS, *atoms, mesh, *extent, self._lattice, forces, stream=stream
         )
         self._solve = [
             self._bind_solve(wanted, mesh, extent, energy, virial, stream) for wanted in (False, True)
