@@ -65,7 +65,18 @@ def test_hash_with_pme_is_the_same_on_1_3_7_ranks_and_after_a_restart(pulsemd):
     words = ["run", "water", "-f", "pme.mdp", "--precision", "reproducible", "--seed", 7]
     expected = pulsemd.summary(*words, "-o", "one", "--steps", 45)["trajectory_hash"]
     for ranks, plan, transport in ((3, "direct", "shmem"), (7, "staged", "loopback")):
-        more = ["--ranks", ranks, "--plan", plan, "--transport", transport, "-o", f"of-{ranks}", "--steps", 45]
+        more = [
+            "--ranks",
+            ranks,
+            "--plan",
+            plan,
+            "--transport",
+            transport,
+            "-o",
+            f"of-{ranks}",
+            "--steps",
+            45,
+        ]
         assert pulsemd.summary(*words, *more)["trajectory_hash"] == expected, (ranks, plan, transport)
     pulsemd.summary(*words, "-o", "pieces", "--steps", 25, "--ranks", 2)
     again = pulsemd.summary(*words, "-o", "pieces", "--restart", "pieces", "--steps", 45)

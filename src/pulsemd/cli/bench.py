@@ -29,8 +29,8 @@ COLUMNS: Final = (
 """Columns of the results: those of all benchmarks, then those of this one."""
 
 _SHOWN: Final = (
-    "what", "grid", "plan", "rows", "width", "transport", "path", "blocks", "mode", "us_per_step", "us_min", "us_max", "gb_per_s",
-    "graph_nodes", "launch_share", "host_blocking_waits",
+    "what", "grid", "plan", "rows", "width", "transport", "path", "blocks", "mode", "us_per_step", "us_min", "us_max",
+    "gb_per_s", "graph_nodes", "launch_share", "host_blocking_waits",
 )  # fmt: skip
 
 
