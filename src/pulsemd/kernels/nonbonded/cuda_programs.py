@@ -7,6 +7,7 @@ from itertools import product
 
 from pulsemd.device.program import CudaProgram
 from pulsemd.kernels.nonbonded.cuda_formula import HEADER, pair_header
+from pulsemd.kernels.nonbonded.ewald import ewald_coefficient, ewald_polynomial
 from pulsemd.kernels.nonbonded.formula import LENNARD_JONES
 from pulsemd.kernels.nonbonded.spec import KernelSpec
 from pulsemd.kernels.search.cuda_programs import CHUNKS
@@ -111,6 +112,9 @@ def programs() -> Iterator[CudaProgram]:
         ("fast", "reproducible"), rules, booleans, list(LENNARD_JONES)[1:]
     ):
         yield pair_program(KernelSpec(precision, rule, "relative", True, energies, ending=ending))
+    polynomial = ewald_polynomial(ewald_coefficient(1.0, 1e-5))
+    for precision, rule, energies in product(("fast", "reproducible"), rules, booleans):
+        yield pair_program(KernelSpec(precision, rule, "relative", True, energies, ewald=polynomial))
     for warps, chunk in ((2, CHUNKS[0]), (4, CHUNKS[1])):
         yield pair_program(KernelSpec("fast", "geometric", "relative", True, False), warps, chunk)
         yield pair_program(KernelSpec("reproducible", "geometric", "relative", True, False), warps, chunk)
