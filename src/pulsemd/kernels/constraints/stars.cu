@@ -1,11 +1,8 @@
 // Leap-frog of stars: one atom with constraints to up to MAX_ATOMS - 1 others, such as a carbon with its hydrogens, by
 // SHAKE as in shake.cu, all in registers. One thread a star; fast mode alone, which need not have the CPU's bits.
-//
-// It can begin with the move of the other atoms, with which it shares none, and ends after it.
 
 #include "exclusions.cuh"
 #include "move.cuh"
-#include "overlap.cuh"
 #include "pair_list.cuh"
 
 constexpr double TOLERANCE = 1e-10;  // relative deviation of a squared length at which the iteration ends
@@ -40,44 +37,6 @@ __device__ __forceinline__ bool iterate(Star& g) {
     return false;
 }
 
-__device__ __forceinline__ void move_star(const State& s, const int* atoms, int n_atoms, const double* lengths,
-                                          const int* slot_of, const double* mass, int end, Force* f, int clear) {
-    const double dt = s.step->dt;
-    Star g;
-    g.n_atoms = n_atoms;
-#pragma unroll
-    for (int a = 0; a < MAX_ATOMS; a++) {
-        g.slot[a] = slot_of[atoms[a < n_atoms ? a : 0]];
-        g.square[a] = a > 0 && a < n_atoms ? lengths[a - 1] : 0.0;
-    }
-    if (g.slot[0] < 0 || g.slot[0] >= end) return;
-    int4 at[MAX_ATOMS];
-#pragma unroll
-    for (int a = 0; a < MAX_ATOMS; a++) {
-        at[a] = s.x[g.slot[a]];
-        g.weight[a] = mass[g.slot[a]];
-    }
-#pragma unroll
-    for (int a = 0; a < MAX_ATOMS; a++) {
-        g.square[a] *= g.square[a];
-        g.weight[a] = 1.0 / g.weight[a];
-        g.old[a] = difference(at[a], at[0], s.step->box);
-        g.now[a] = g.old[a] + dt * kicked(s, g.slot[a], dt * g.weight[a]);
-    }
-    const bool holds = iterate(g);
-    if (!holds) note_error(s, g.slot[0]);
-#pragma unroll
-    for (int a = 0; a < MAX_ATOMS; a++) {
-        if (a >= n_atoms) break;
-        if (holds) {
-            const Vec d = g.now[a] - g.old[a];
-            move(s, g.slot[a], at[a], d);
-            store_velocity(s, g.slot[a], per_dt(*s.step, d));
-        }
-        if (clear) store_force(f, g.slot[a], {0, 0, 0});
-    }
-}
-
 // The arguments of shake.cu; the constraints of a group are in the order of its atoms, and `pairs` is not read.
 extern "C" __global__ void __launch_bounds__(THREADS)
     leapfrog_stars(int4* x, float4* v, Force* f, const int* __restrict__ group_offset, int n_groups,
@@ -87,11 +46,41 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                    Control* control, int offset, int coupled, Sum* virial, int n,
                    const long long* __restrict__ counters, int clear) {
     const int t = blockIdx.x * THREADS + threadIdx.x;
-    if (t < n_groups) {
-        const State s = state_of(x, v, f, gid, step, control, offset, coupled);
-        const int first = group_offset[t];
-        move_star(s, atoms + first, group_offset[t + 1] - first, lengths + pair_offset[t], slot_of, mass,
-                  end_of_owned(counters, n), f, clear);
+    if (t >= n_groups) return;
+    const State s = state_of(x, v, f, gid, step, control, offset, coupled);
+    const double dt = step->dt;
+    Star g;
+    const int first = group_offset[t], of_pairs = pair_offset[t] - 1;
+    g.n_atoms = group_offset[t + 1] - first;
+#pragma unroll
+    for (int a = 0; a < MAX_ATOMS; a++) {
+        g.slot[a] = slot_of[atoms[first + (a < g.n_atoms ? a : 0)]];
+        g.square[a] = a > 0 && a < g.n_atoms ? lengths[of_pairs + a] : 0.0;
     }
-    wait_for_earlier();  // what comes next needs both
+    if (g.slot[0] < 0 || g.slot[0] >= end_of_owned(counters, n)) return;
+    int4 at[MAX_ATOMS];
+#pragma unroll
+    for (int a = 0; a < MAX_ATOMS; a++) {
+        at[a] = x[g.slot[a]];
+        g.weight[a] = mass[g.slot[a]];
+    }
+#pragma unroll
+    for (int a = 0; a < MAX_ATOMS; a++) {
+        g.square[a] *= g.square[a];
+        g.weight[a] = 1.0 / g.weight[a];
+        g.old[a] = difference(at[a], at[0], step->box);
+        g.now[a] = g.old[a] + dt * kicked(s, g.slot[a], dt * g.weight[a]);
+    }
+    const bool holds = iterate(g);
+    if (!holds) note_error(s, g.slot[0]);
+#pragma unroll
+    for (int a = 0; a < MAX_ATOMS; a++) {
+        if (a >= g.n_atoms) break;
+        if (holds) {
+            const Vec d = g.now[a] - g.old[a];
+            move(s, g.slot[a], at[a], d);
+            store_velocity(s, g.slot[a], per_dt(*step, d));
+        }
+        if (clear) store_force(f, g.slot[a], {0, 0, 0});
+    }
 }

@@ -382,15 +382,12 @@ class GpuUpdate:
         self._virial, device = virial, self.device
         if self._sites is not None:
             self._launch(self._bind_spread, virial is not None)
-        beside = self.n_groups > 0 and not self._moves_stars(virial is not None)
-        if beside:
+        if self.n_groups:
             device.fork(self._branch)
             self._launch(self._bind_groups, offset, coupled, virial is not None)
         self._launch(self._bind_move, offset, coupled, virial is not None, overlap)
-        if beside:
+        if self.n_groups:
             device.join(self._branch)
-        elif self.n_groups:  # begins while the other move runs, without a second stream
-            self._launch(self._bind_groups, offset, coupled, virial is not None)
         if self._sites is not None:
             self._launch(self._bind_construct, offset)
 
@@ -448,13 +445,8 @@ class GpuUpdate:
         assert self._sites is not None
         return self._sites.bind_construct(self._slots, offset)
 
-    def _moves_stars(self, energies: bool) -> bool:
-        """Whether all groups are moved by the kernel for stars, which has no virial."""
-        return self._are_stars and not energies
-
     def _bind_groups(self, offset: int, coupled: bool, energies: bool) -> Callable[[], None]:
-        stars = self._moves_stars(energies)
-        if stars:
+        if self._are_stars and not energies:
             kernel, threads = self.device.kernel(stars_program(), "leapfrog_stars"), STAR_THREADS
         else:
             program = shake_program(self.fixed, energies, self._group_size)
@@ -464,6 +456,5 @@ class GpuUpdate:
             -(-self.n_groups // threads), threads, self._slots.x, self.velocities, self._forces,
             first, np.int32(self.n_groups), *others, self._slots.slot_of_gid, self._mass, self._slots.gid,
             self._step, self.control, np.int32(offset), np.int32(coupled), self._virial,
-            np.int32(self._capacity), self._slots.counters, np.int32(self.clears_forces),
-            stream=None if stars else self._branch, overlap=stars and self.n_waters + self.n_free > 0,
+            np.int32(self._capacity), self._slots.counters, np.int32(self.clears_forces), stream=self._branch,
         )  # fmt: skip
