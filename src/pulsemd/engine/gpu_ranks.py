@@ -204,6 +204,7 @@ class GpuRanks:
         """Go on inside a list lifetime that was built from the positions of its search; as for `Rank`."""
         for part in self._parts:
             part.put_positions(x)
+            part.pairs.prune_all()  # the search pruned at positions that may be many steps older
             part.start_forces(energies=False, waters_started=False)
             part.update.set_work(thermostat_work)
         self.thermostat_work = thermostat_work

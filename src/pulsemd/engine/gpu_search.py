@@ -277,7 +277,8 @@ class PartSearch:
         for part in self._parts:
             part.count_terms()
         lists, terms, found = self._finish()
-        *terms, owned, broken, full = self._sum([*terms, int(found[:, 0].sum()), *self._state(found, lists)])
+        arrived = int(np.minimum(found[:, 0], self._room.owned).sum())  # the rest was counted but not written
+        *terms, owned, broken, full = self._sum([*terms, arrived, *self._state(found)])
         if owned != self._groups.n_atoms:
             raise DomainError(
                 f"search {self.n_searches}: the ranks own {owned} atoms together but the system has "
@@ -292,14 +293,13 @@ class PartSearch:
         self._end()
         return True
 
-    def _state(self, found: Array, lists: list[ListCounts]) -> tuple[int, int]:
+    def _state(self, found: Array) -> tuple[int, int]:
         """Whether anything of a search on the device did not fit, and whether something may not fit at the next."""
         reach = float(found[:, 1].astype(np.int32).view(np.float32).max()) ** 0.5
         self._reach = max(self._reach, reach)
         room = self._room
-        lost = bool((found[:, 0] > room.owned).any())
         sent = found[:, 2:].max(initial=0)
-        broken = reach > self._most_reach or sent > room.most or lost
+        broken = reach > self._most_reach or sent > room.most
         full = self._grids_are_stale or sent > _FULL * room.most or (found[:, 0] > _FULL * room.owned).any()
         slots = [part.slots.n_slots for part in self._parts]
         return int(broken), int(full or max(slots) > _FULL * self._capacity)

@@ -186,7 +186,7 @@ class GpuPairForces:
     def prune_ahead(self) -> None:
         """Between `begin_search` and `finish_search`: prune what will most likely be the list; nothing waits."""
         if self._limits is not None:
-            self._prune_all()
+            self.prune_all()
             self._pruned_ahead = True
 
     def finish_search(self, counters: np.ndarray | None = None) -> None:
@@ -196,7 +196,7 @@ class GpuPairForces:
             if ((low <= counters) & (counters <= high)).all():
                 self.pairs.accept(counters)
                 if not self._pruned_ahead:
-                    self._prune_all()
+                    self.prune_all()
                 return
         assert self._asked is not None
         counts, (box, r_list, r_inner) = self.pairs.finish(counters), self._asked
@@ -219,7 +219,7 @@ class GpuPairForces:
         self._keep_launches()
         self._prunes = r_inner is not None and self.precision == "fast"
         self._lists, self._limits = self.pairs.lists, self._usual_counters(box, r_list)
-        self._prune_all()
+        self.prune_all()
 
     def _usual_counters(self, box: np.ndarray, r_list: float) -> tuple[np.ndarray, np.ndarray]:
         """Counters with which the next search of the same box ends as this one; see `GpuSearch.usual_counters`."""
@@ -230,7 +230,8 @@ class GpuPairForces:
                 high[8] = _bits(2.0**24 * grid_step(box) - self.constants.cutoff - _DRIFT)
         return low, high
 
-    def _prune_all(self) -> None:
+    def prune_all(self) -> None:
+        """`prune` every list, on the main stream."""
         for part in range(len(self.pairs.lists)):
             self.prune(part)
 
