@@ -44,6 +44,6 @@ def workers_of(process: int) -> list[str]:
             words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []
         except OSError:
             continue
-        if b"pulsemd.halo.worker" in words and str(process).encode() in words:
+        if words[2:4] == [b"pulsemd.halo.worker", str(process).encode()]:
             found.append(entry.name)
     return found
