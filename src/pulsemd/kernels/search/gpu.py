@@ -110,11 +110,6 @@ class GpuSearch:
         self.lists: list[ClusterList] = []
 
     @property
-    def most_atoms(self) -> int:
-        """Atoms that the next search has room for."""
-        return self._most_atoms
-
-    @property
     def grid_is_stale(self) -> bool:
         """Whether the next search chooses its columns anew, and may need more slots."""
         return self._grid_is_stale

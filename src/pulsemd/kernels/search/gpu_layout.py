@@ -11,14 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-CLUSTER = 8
-"""Slots of a cluster."""
-
 SUPERCLUSTER = 64
 """Slots of a supercluster."""
-
-FORCE_WIDTH = 4
-"""Elements of a slot in the array of forces: three components and an unused one."""
 
 
 @dataclass
