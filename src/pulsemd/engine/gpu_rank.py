@@ -20,10 +20,11 @@ from pulsemd.device.cuda import CudaDevice
 from pulsemd.device.mirror import Array, Mirror, Snapshots
 from pulsemd.domain.atoms import LocalAtoms
 from pulsemd.domain.grid import choose_grid
-from pulsemd.engine.blowup import BONDED_OUT_OF_RANGE, CANNOT_MOVE, OVERLAPS, Failure, find_overlap
+from pulsemd.engine.blowup import Failure, find_overlap
 from pulsemd.engine.coupling import StepFlags, degrees_of_freedom, step_flags
 from pulsemd.engine.energies import ENERGY_SCALE, FORCE_SCALE, N_PAIR_SUMS, N_SUMS, SLOTS, VIRIAL
 from pulsemd.engine.gpu_constants import update_constants
+from pulsemd.engine.gpu_failure import failure_on_device
 from pulsemd.engine.lattice import add_background, gpu_lattice_sum
 from pulsemd.engine.local import exclusion_pairs
 from pulsemd.engine.options import RunOptions
@@ -35,7 +36,7 @@ from pulsemd.kernels.nonbonded.exclusions import count_within, self_energy
 from pulsemd.kernels.nonbonded.exclusions_gpu import GpuExclusions
 from pulsemd.kernels.nonbonded.gpu import GpuPairForces
 from pulsemd.kernels.search.gpu_layout import Slots
-from pulsemd.kernels.update.gpu import NO_ERROR, GpuUpdate
+from pulsemd.kernels.update.gpu import GpuUpdate
 from pulsemd.schedule.graphs import StepGraphs
 from pulsemd.schedule.phase import Phase, PhaseTimer
 from pulsemd.schedule.trace import DeviceTrace, Event
@@ -263,29 +264,8 @@ class GpuRank:
 
     def failure(self) -> Failure | None:
         """What went wrong first since the start; waits for the device."""
-        overlaps, bad_atom, control, _ = (self._ahead or self._mirror.take())()
-        error = int(self._update.as_record(control)["error"])
-        if error != NO_ERROR:
-            step, gid = self.system.step + (error >> 32), error & 0xFFFFFFFF
-            return self._new_failure(step, gid, CANNOT_MOVE)
-        since = f" (in one of the steps {self._first_step} to {self._clock})"
-        if overlaps[0]:
-            return self._new_failure(self._first_step, self._fastest(), OVERLAPS + since)
-        if bad_atom[0]:
-            return self._new_failure(self._first_step, int(bad_atom[0]) - 1, BONDED_OUT_OF_RANGE + since)
-        return None
-
-    @staticmethod
-    def _new_failure(step: int, gid: int, reason: str) -> Failure:
-        return Failure(
-            step, gid, reason, float("nan"), None, np.zeros(0, np.int32), np.zeros((0, 3), np.int32)
-        )
-
-    def _fastest(self) -> int:
-        """Global id of the fastest atom; a velocity that is not finite counts as largest."""
-        now = self.rows()
-        speed = (now.v.astype(np.float64) ** 2).sum(1)
-        return int(now.gid[np.argmax(np.nan_to_num(speed, nan=np.inf))])
+        words = (self._ahead or self._mirror.take())()[:3]
+        return failure_on_device(words, self.system.step, self._first_step, self._clock, self.rows)
 
     def _rows_of_files(self) -> Slots:
         """The atoms in the order of the files, for the first search."""

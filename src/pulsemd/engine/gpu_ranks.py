@@ -21,12 +21,13 @@ from pulsemd.base.errors import DomainError
 from pulsemd.device.mirror import Array, Mirror
 from pulsemd.domain.atoms import LocalAtoms
 from pulsemd.domain.grid import choose_grid
-from pulsemd.engine.blowup import BONDED_OUT_OF_RANGE, CANNOT_MOVE, OVERLAPS, Failure
+from pulsemd.engine.blowup import Failure
 from pulsemd.engine.coupling import StepFlags, degrees_of_freedom, step_flags
 from pulsemd.engine.energies import ENERGY_SCALE, N_PAIR_SUMS, N_SUMS
 from pulsemd.engine.gpu_constants import update_constants
+from pulsemd.engine.gpu_failure import failure_on_device
 from pulsemd.engine.gpu_part import DevicePart
-from pulsemd.engine.gpu_rank import PRUNE_INTERVAL
+from pulsemd.engine.gpu_rank import ENERGIES_AHEAD, PRUNE_INTERVAL
 from pulsemd.engine.gpu_region import region_of
 from pulsemd.engine.gpu_search import PartSearch, sum_over_processes
 from pulsemd.engine.local import exclusion_pairs
@@ -36,16 +37,12 @@ from pulsemd.engine.system import System, group_reach
 from pulsemd.engine.terms import TermOwnership
 from pulsemd.halo import HaloPlan
 from pulsemd.kernels.nonbonded.exclusions import count_within, self_energy
-from pulsemd.kernels.update.gpu import NO_ERROR
 from pulsemd.schedule.graphs import StepGraphs
 from pulsemd.schedule.phase import Phase, PhaseTimer
 from pulsemd.schedule.trace import DeviceTrace, Event
 
 if TYPE_CHECKING:
     from pulsemd.halo.device.transport import GpuTransport
-
-ENERGIES_AHEAD = 32
-"""Records of energies that may be under way to the host."""
 
 
 @dataclass(frozen=True)
@@ -227,24 +224,13 @@ class GpuRanks:
         """
         self.transport.check()
         copies = self._mirror.take()()
-        found = [self._failure_of(part, copies[3 * k : 3 * k + 3]) for k, part in enumerate(self._parts)]
+        found = (
+            failure_on_device(
+                copies[3 * k : 3 * k + 3], self.system.step, self._first_step, self._clock, part.rows
+            )
+            for k, part in enumerate(self._parts)
+        )
         return min((f for f in found if f is not None), key=lambda f: f.urgency, default=None)
-
-    def _failure_of(self, part: DevicePart, words: list[Array]) -> Failure | None:
-        overlaps, bad_atom, control = words
-        error = int(part.update.as_record(control)["error"])
-        if error != NO_ERROR:
-            step, gid = self.system.step + (error >> 32), error & 0xFFFFFFFF
-            return _new_failure(step, gid, CANNOT_MOVE)
-        since = f" (in one of the steps {self._first_step} to {self._clock})"
-        if overlaps[0]:
-            rows = part.rows()
-            speed = (rows.v.astype(np.float64) ** 2).sum(1)
-            fastest = int(rows.gid[np.argmax(np.nan_to_num(speed, nan=np.inf))]) if len(rows) else 0
-            return _new_failure(self._first_step, fastest, OVERLAPS + since)
-        if bad_atom[0]:
-            return _new_failure(self._first_step, int(bad_atom[0]) - 1, BONDED_OUT_OF_RANGE + since)
-        return None
 
     # ---- steps --------------------------------------------------------------------------------------------------
 
@@ -468,7 +454,3 @@ def _joined(parts: list[LocalAtoms]) -> LocalAtoms:
     return LocalAtoms(
         *(np.concatenate([getattr(part, name) for part in parts]) for name in ("gid", "x", "v"))
     )
-
-
-def _new_failure(step: int, gid: int, reason: str) -> Failure:
-    return Failure(step, gid, reason, float("nan"), None, np.zeros(0, np.int32), np.zeros((0, 3), np.int32))

@@ -1,0 +1,50 @@
+"""What the error words of a device say of a run that blew up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from pulsemd.device.mirror import Array
+from pulsemd.domain.atoms import LocalAtoms
+from pulsemd.engine.blowup import BONDED_OUT_OF_RANGE, CANNOT_MOVE, OVERLAPS, Failure
+from pulsemd.kernels.update.gpu import NO_ERROR, GpuUpdate
+
+
+def failure_on_device(
+    words: list[Array], start: int, first: int, last: int, rows: Callable[[], LocalAtoms]
+) -> Failure | None:
+    """The first failure of the atoms of a device, or of a plan-rank there.
+
+    Parameters
+    ----------
+    words : list of three arrays on the host
+        Error words of the pair forces and of bonded terms, and the record of the update.
+    start, first, last : int
+        Step at which the run began, and steps between which words without a step of their own were set.
+    rows : function
+        The owned atoms now; called only where the fastest has to be found.
+    """
+    overlaps, bad_atom, control = words
+    error = int(GpuUpdate.as_record(control)["error"])
+    if error != NO_ERROR:
+        return _failure(start + (error >> 32), error & 0xFFFFFFFF, CANNOT_MOVE)
+    since = f" (in one of the steps {first} to {last})"
+    if overlaps[0]:
+        return _failure(first, _fastest(rows()), OVERLAPS + since)
+    if bad_atom[0]:
+        return _failure(first, int(bad_atom[0]) - 1, BONDED_OUT_OF_RANGE + since)
+    return None
+
+
+def _fastest(atoms: LocalAtoms) -> int:
+    """Global id of the fastest atom; a velocity that is not finite counts as largest."""
+    if len(atoms) == 0:
+        return 0
+    speed = (atoms.v.astype(np.float64) ** 2).sum(1)
+    return int(atoms.gid[np.argmax(np.nan_to_num(speed, nan=np.inf))])
+
+
+def _failure(step: int, gid: int, reason: str) -> Failure:
+    return Failure(step, gid, reason, float("nan"), None, np.zeros(0, np.int32), np.zeros((0, 3), np.int32))
