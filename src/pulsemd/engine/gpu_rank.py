@@ -107,38 +107,7 @@ class GpuRank:
         self._plan = HaloPlan(0, 1, topology.n_atoms, topology.n_atoms, ())
         self.device = CudaDevice()
         self.device_name = f"cuda: {self.device.name}"
-        exclusions = (topology.exclusion_offset, topology.exclusion_atoms)
-        self._pairs = GpuPairForces(
-            self.device,
-            system.table,
-            settings,
-            options.precision,
-            topology.type_index,
-            topology.charge,
-            *exclusions,
-            potential=system.pair_potential,
-            single_point=settings.nsteps == 0,
-        )
-        constants, update = self._pairs.constants, update_constants(system)
-        self._excluded_constants = system.excluded_constants(constants)
-        self._exclusions = GpuExclusions(
-            self.device, *exclusions, update.molecules, system.box, self._excluded_constants, fixed
-        )
-        self._update = GpuUpdate(self.device, update, system.v, fixed, self._exclusions.water_field)
-        self._bonded = GpuBonded(
-            self.device,
-            topology.terms,
-            topology.charge,
-            constants.coulomb_factor,
-            SLOTS,
-            VIRIAL,
-            system.reference,
-            system.box,
-            fixed,
-        )
-        self._lattice = gpu_lattice_sum(self.device, system, constants, fixed)
-        self._sums = self.device.zeros(N_SUMS + 9, np.int64 if fixed else np.float64)
-        self._pair_sums, self._constraint_virial = self._sums[:N_PAIR_SUMS], self._sums[N_SUMS:]
+        self._make_forces(fixed)
         self._r_inner = None if fixed else inner_cutoff(system, r_list, PRUNE_INTERVAL, nstlist)
         self.sums: NDArray[np.float64] = np.zeros(N_SUMS + 9)
         self.kinetic = 0.0
@@ -164,6 +133,42 @@ class GpuRank:
         self._ahead: Callable[[], list[Array]] | None = None
         self.search()
         self._verify_masks()
+
+    def _make_forces(self, fixed: bool) -> None:
+        """Everything that gives forces or uses them, and the sums of energy steps."""
+        topology, settings = self.system.topology, self.system.settings
+        exclusions = (topology.exclusion_offset, topology.exclusion_atoms)
+        self._pairs = GpuPairForces(
+            self.device,
+            self.system.table,
+            settings,
+            self.options.precision,
+            topology.type_index,
+            topology.charge,
+            *exclusions,
+            potential=self.system.pair_potential,
+            single_point=settings.nsteps == 0,
+        )
+        constants, update = self._pairs.constants, update_constants(self.system)
+        self._excluded_constants = self.system.excluded_constants(constants)
+        self._exclusions = GpuExclusions(
+            self.device, *exclusions, update.molecules, self.system.box, self._excluded_constants, fixed
+        )
+        self._update = GpuUpdate(self.device, update, self.system.v, fixed, self._exclusions.water_field)
+        self._bonded = GpuBonded(
+            self.device,
+            topology.terms,
+            topology.charge,
+            constants.coulomb_factor,
+            SLOTS,
+            VIRIAL,
+            self.system.reference,
+            self.system.box,
+            fixed,
+        )
+        self._lattice = gpu_lattice_sum(self.device, self.system, constants, fixed)
+        self._sums = self.device.zeros(N_SUMS + 9, np.int64 if fixed else np.float64)
+        self._pair_sums, self._constraint_virial = self._sums[:N_PAIR_SUMS], self._sums[N_SUMS:]
 
     def _work_beside_pairs(self) -> list[tuple[str, Any, Callable[[bool], None]]]:
         """Name, stream and launch of each kind of forces that runs while the pairs do."""

@@ -73,9 +73,7 @@ class CheckpointKeeper:
             stop = "time" if limits.stop_at is not None and now >= limits.stop_at else ""
             due = now - self._saved_at >= 60.0 * limits.checkpoint_minutes
         found = self._simulation.transport.allgather((stop, due))
-        answers = [
-            answer for answer in found if answer is not None
-        ]  # of ranks that share a process, one answers
+        answers = [answer for answer in found if answer is not None]  # one of ranks that share a process
         reasons = {reason for reason, _ in answers}
         self.stopped = next((reason for reason in ("interrupted", "time") if reason in reasons), "")
         if self.stopped or answers[0][1]:

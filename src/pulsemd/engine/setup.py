@@ -52,10 +52,7 @@ def choose_nstlist(system: System, options: RunOptions) -> int:
             if cutoff <= half:
                 choose_grid(options.ranks, system.box, cutoff + 2.0 * group_reach(system), options.grid)
                 return nstlist
-        except (
-            InputError,
-            DomainError,
-        ):  # no list cut-off is large enough for so long, or the ranks' halos do not fit
+        except (InputError, DomainError):  # no list is large enough for so long, or halos do not fit
             continue
     return s.nstlist
 
