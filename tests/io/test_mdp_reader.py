@@ -87,7 +87,9 @@ def test_mdp_option_without_effect_listed_once(tmp_path: Path, text: str, messag
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        ("dt = 0.001\nfoo = 1\n", 2, "unknown option foo"),
+        ("dt = 0.001\nfoo = 1\n", 2, "unknown option foo$"),
+        ("rculomb = 1.0\n", 1, r"unknown option rculomb; did you mean rcoulomb\?"),
+        ("gen-vell = yes\n", 1, r"unknown option gen-vell; did you mean gen-vel\?"),
         ("dt = 0.001\nDT = 0.002\n", 2, "set before in line 1"),
         ("dt 0.001\n", 1, "name = value"),
         ("dt = fast\n", 1, "dt = fast: not a valid value"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
 import re
 import tomllib
@@ -148,7 +149,9 @@ class _Reader:
     def _take(self, entry: Entry) -> None:
         name = CANONICAL.get(squeeze(entry.name))
         if name is None:
-            raise InputError(f"unknown option {entry.name}", self.path, entry.line)
+            close = difflib.get_close_matches(squeeze(entry.name), CANONICAL, n=1)
+            hint = f"; did you mean {CANONICAL[close[0]].replace('_', '-')}?" if close else ""
+            raise InputError(f"unknown option {entry.name}{hint}", self.path, entry.line)
         if name in self.lines:
             raise InputError(f"{entry.name} was set before in line {self.lines[name]}", self.path, entry.line)
         self.lines[name] = entry.line
