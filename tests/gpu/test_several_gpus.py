@@ -119,8 +119,8 @@ def test_molecular_dynamics_on_each_rung_has_the_hash_of_one_gpu(
     for name, flags in (("one", ()), ("several", several)):
         run = run_water(tmp_path / name, "--device", "cuda", *flags, steps=200)
         _, message = run.communicate()
-        if f"--transport {rung}" in message:
-            pytest.skip(message)
+        if run.returncode == TransportError.exit_code and f"--transport {rung}" in message:
+            pytest.skip(message)  # the rung is not installed here
         assert run.returncode == 0, message
         hashes[name] = json.loads((tmp_path / name / "summary.json").read_text())["trajectory_hash"]
     assert hashes["several"] == hashes["one"]
