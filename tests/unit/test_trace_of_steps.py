@@ -8,7 +8,16 @@ import pytest
 
 from pulsemd.base.errors import InputError
 from pulsemd.report.timeline import describe_step, draw_timeline
-from pulsemd.report.trace import Span, critical_path, exposed_waits, read_trace, typical_step, write_trace
+from pulsemd.report.trace import (
+    Span,
+    critical_path,
+    exposed_waits,
+    mean_exposure,
+    read_trace,
+    spans_of,
+    typical_step,
+    write_trace,
+)
 from pulsemd.schedule.phase import Phase, PhaseTimer
 from pulsemd.schedule.trace import Event
 
@@ -16,6 +25,7 @@ STEP = [
     ("halo.forward.begin", "ghosts", 0.0, 4.0),
     ("forces.local", "main", 0.0, 10.0),
     ("forces.nonlocal", "ghosts", 4.0, 9.0),
+    ("halo.reverse.begin", "ghosts", 13.5, 1.5),
     ("update", "main", 15.0, 5.0),
 ]
 
@@ -39,15 +49,30 @@ def test_a_trace_comes_back_from_its_file_and_yields_a_step_of_every_process(tmp
     assert mine == sorted(STEP)
 
 
-def test_waits_are_gaps_of_the_main_stream_or_ends_of_exchanges_on_the_host():
+def test_exposed_waits_are_exchanges_while_nothing_computes_and_ends_of_exchanges_on_a_host():
     step = [Span(name, lane, 0, start, duration) for name, lane, start, duration in STEP]
     step += [Span("halo.forward.end", "host", 1, 3.0, 2.5), Span("update", "host", 1, 6.0, 1.0)]
-    assert exposed_waits(step) == {0: pytest.approx(5.0), 1: pytest.approx(2.5)}
+    assert exposed_waits(step) == {0: pytest.approx(1.5), 1: pytest.approx(2.5)}
+
+
+def test_mean_exposure_is_that_of_whole_steps():
+    found = mean_exposure(spans_of([trace(5), trace(4, late=3.0)]))
+    assert (found.step, found.exposed, found.idle) == pytest.approx((20.0, 1.5, 2.0))
+
+
+def test_what_the_host_does_in_exchanges_is_no_phase_of_the_device():
+    host = [Event("pulse 0 transfer", "exchange", 7.0, 1.0), Event("halo.forward.end", "host", 7.0, 1.0)]
+    assert mean_exposure(spans_of([trace(5) + host])).exposed == pytest.approx(1.5)
 
 
 def test_the_critical_path_goes_through_what_ended_last_before_each_phase():
     step = [Span(name, lane, 0, start, duration) for name, lane, start, duration in STEP]
-    assert [span.name for span in critical_path(step)] == ["halo.forward.begin", "forces.nonlocal", "update"]
+    assert [span.name for span in critical_path(step)] == [
+        "halo.forward.begin",
+        "forces.nonlocal",
+        "halo.reverse.begin",
+        "update",
+    ]
 
 
 def test_the_picture_is_xml_with_a_row_for_each_lane():

@@ -34,54 +34,46 @@ _SHOWN: Final = (
 )  # fmt: skip
 
 
-_OF_MD: Final = (
-    *COLUMNS[: COLUMNS.index("what")],
-    *(
-        "graph",
-        "r_list",
-        "us_searches",
-        "us_between_searches",
-        "graph_nodes",
-        "critical_path",
-        "host_blocking_waits",
-    ),
-    "trajectory_hash",
-)
-"""Columns of the results of molecular dynamics."""
-
 _SHOWN_OF_MD: Final = (
     "system", "n_atoms", "n_ranks", "grid", "plan", "transport", "path", "graph", "us_per_step", "us_min", "us_max",
-    "us_searches", "trajectory_hash",
+    "us_searches", "us_exposed", "us_idle", "host_blocking_waits", "trajectory_hash",
 )  # fmt: skip
 
 
 def bench_md(args: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
-    if min(*args.atoms, args.nstlist, args.lifetimes, args.repeats) < 1:
-        raise ConfigError("--atoms, --nstlist, --lifetimes and --repeats have to be positive")
-    bench = MdBench(
-        tuple(args.system),
-        tuple(args.atoms),
-        tuple(args.transport),
-        tuple(args.plan),
-        (True, False) if args.no_graph else (True,),
-        args.nstlist,
-        args.lifetimes,
-        args.repeats,
-        args.check,
-    )
-    found = launch_gpus(
-        args.gpus,
-        "pulsemd.cli.md_bench:measure",
-        bench,
-        transport=None,
-        ranks_per_gpu=args.ranks_per_gpu,
-        timeout=args.timeout,
-    )
-    today = {"date": datetime.date.today().isoformat(), "commit": _commit()}
-    rows = [dict.fromkeys(_OF_MD, "") | today | row for row in found]
-    if args.out:
-        print(_write_csv(Path(args.out), f"md__{'-'.join(args.system)}", rows, _OF_MD), file=sys.stderr)
+    if (
+        min(*args.atoms, *args.ranks_per_gpu, args.nstlist, args.lifetimes) < 1
+        or min(args.repeats, args.check) < 0
+    ):
+        raise ConfigError(
+            "--atoms, --ranks-per-gpu, --nstlist and --lifetimes have to be positive; --repeats and --check may be 0"
+        )
+    rows: list[dict[str, Any]] = []
+    for turn, ranks_per_gpu in enumerate(args.ranks_per_gpu):
+        bench = MdBench(
+            systems=tuple(args.system),
+            atoms=tuple(args.atoms),
+            rungs=tuple(args.transport),
+            plans=tuple(args.plan),
+            without_graphs=args.no_graph,
+            nstlist=args.nstlist,
+            lifetimes=args.lifetimes,
+            repeats=args.repeats,
+            check=args.check,
+            trace=args.trace,
+            alone=turn == 0,
+            out=Path(args.out) if args.out else None,
+            about={"date": datetime.date.today().isoformat(), "commit": _commit()},
+        )
+        rows += launch_gpus(
+            args.gpus,
+            "pulsemd.cli.md_bench:measure",
+            bench,
+            transport=None,
+            ranks_per_gpu=ranks_per_gpu,
+            timeout=args.timeout,
+        )
     print(json.dumps({"rows": rows}) if args.json else table(rows, _SHOWN_OF_MD))
     return 0
 

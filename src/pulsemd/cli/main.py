@@ -146,7 +146,9 @@ def _add_bench(commands: Any) -> None:
 
 def _add_bench_md(md: argparse.ArgumentParser) -> None:
     md.add_argument("--gpus", type=int, default=2, help="processes, one for each GPU (2)")
-    md.add_argument("--ranks-per-gpu", type=int, default=1, metavar="K", help="ranks of each GPU (1)")
+    md.add_argument(
+        "--ranks-per-gpu", type=int, nargs="+", default=[1], metavar="K", help="ranks of each GPU (1)"
+    )
     md.add_argument("--system", nargs="+", choices=("water", "water-ethanol"), default=["water"])
     md.add_argument("--atoms", type=int, nargs="+", default=[11_000, 45_000, 90_000, 180_000, 720_000])
     md.add_argument("--transport", nargs="+", choices=GPU_RUNGS, default=list(GPU_RUNGS))
@@ -154,10 +156,15 @@ def _add_bench_md(md: argparse.ArgumentParser) -> None:
     md.add_argument("--no-graph", action="store_true", help="also without graphs")
     md.add_argument("--nstlist", type=int, default=100, help="steps between searches (100)")
     md.add_argument("--lifetimes", type=int, default=5, help="list lifetimes of one repeat (5)")
-    md.add_argument("--repeats", type=int, default=5, help="of which the median is taken (5)")
+    md.add_argument("--repeats", type=int, default=5, help="of which the median is taken (5; 0: no times)")
     md.add_argument("--check", type=int, default=200, help="steps of the hash (200; 0: none)")
+    md.add_argument(
+        "--trace", action="store_true", help="also a traced run: how long GPUs wait for exchanges"
+    )
     md.add_argument("--timeout", type=float, default=120.0, metavar="SECONDS", help="of every wait (120)")
-    md.add_argument("-o", dest="out", metavar="DIR", help="folder for the CSV")
+    md.add_argument(
+        "-o", dest="out", metavar="DIR", help="folder of the CSV, to which rows are added, and of traces"
+    )
     md.add_argument("--json", action="store_true", help="print one JSON object on standard output")
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import csv
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from pulsemd.base.errors import OutputError, PeerError, TransportError
 from pulsemd.engine.gpu_control import control_of
+from pulsemd.engine.gpu_search import GRAPH_RUNGS
 from pulsemd.engine.options import PlanKind, Precision, RunOptions
 from pulsemd.engine.simulation import Simulation
 from pulsemd.engine.system import System, prepare_system
@@ -19,10 +23,19 @@ from pulsemd.halo import Transport, open_transport
 from pulsemd.halo.rungs.ladder import open_rung
 from pulsemd.io.gromacs.mdp import read_settings
 from pulsemd.io.gromacs.system import read_system
+from pulsemd.report.trace import mean_exposure, spans_of, write_trace
 from pulsemd.systems import build_system
 
 if TYPE_CHECKING:
     from pulsemd.halo.rungs.world import GpuWorld
+
+COLUMNS: Final = (
+    "date", "commit", "device", "n_gpus", "n_ranks", "grid", "plan", "transport", "path", "precision", "system",
+    "n_atoms", "nstlist", "steps", "us_per_step", "us_min", "us_max", "peer", "peer_us",
+    "graph", "r_list", "us_searches", "us_between_searches", "graph_nodes", "critical_path", "host_blocking_waits",
+    "us_traced", "us_exposed", "us_idle", "check_steps", "trajectory_hash",
+)  # fmt: skip
+"""Columns of the results: those of all benchmarks, then those of this one."""
 
 _WARM = 3
 """List lifetimes before the measured ones: the first two record graphs."""
@@ -39,27 +52,36 @@ class MdBench:
     atoms : tuple of int
     rungs : tuple of str
     plans : tuple of {'staged', 'direct'}
-    graphs : tuple of bool
-        Steps as CUDA graphs, or not, or both.
+    without_graphs : bool
+        Rungs whose steps are CUDA graphs also without them.
     nstlist : int
     lifetimes, repeats : int
-        List lifetimes of a repeat, and repeats, of which the median is taken.
+        List lifetimes of a repeat, and repeats, of which the median is taken; 0 repeats: no times.
     check : int
         Steps in reproducible mode whose trajectory hash is reported; 0: none.
+    trace : bool
+        Also a traced run, for the time in which a GPU waits for an exchange.
     alone : bool
         Also one GPU alone, for comparison.
+    out : Path, optional
+        Folder to which each row is added as soon as it is known, and of the traces.
+    about : dict
+        Columns that are the same in all rows.
     """
 
     systems: tuple[str, ...]
     atoms: tuple[int, ...]
     rungs: tuple[str, ...]
     plans: tuple[PlanKind, ...] = ("direct",)
-    graphs: tuple[bool, ...] = (True,)
+    without_graphs: bool = False
     nstlist: int = 100
     lifetimes: int = 5
     repeats: int = 5
     check: int = 200
+    trace: bool = False
     alone: bool = True
+    out: Path | None = None
+    about: dict[str, str] = field(default_factory=dict)
 
 
 def liquid(name: str, n_atoms: int, nstlist: int) -> System:
@@ -73,27 +95,64 @@ def liquid(name: str, n_atoms: int, nstlist: int) -> System:
 
 
 def measure(world: GpuWorld, bench: MdBench) -> list[dict[str, Any]]:
-    """All rows, in every process; the target of `launch_gpus`."""
+    """All rows, in every process; the target of `launch_gpus`.
+
+    Raises
+    ------
+    OutputError
+        If a row cannot be written.
+    """
     rows: list[dict[str, Any]] = []
     for name in bench.systems:
         for n_atoms in bench.atoms:
             system = liquid(name, n_atoms, bench.nstlist)
-            for row in _rows(world, bench, system):
-                rows.append({"system": name, "n_atoms": system.topology.n_atoms, **row})
+            for found in _rows(world, bench, system):
+                rows.append(dict.fromkeys(COLUMNS, "") | bench.about | found)
+                rows[-1] |= {"system": name, "n_atoms": system.topology.n_atoms}
+                if world.process == 0:
+                    _keep(bench, rows[-1], world.n_processes)
     return rows
 
 
+def _keep(bench: MdBench, row: dict[str, Any], n_gpus: int) -> None:
+    """Say and write what is known: a launch that fails later loses nothing."""
+    shown = ("system", "n_atoms", "n_ranks", "transport", "path", "graph", "us_per_step", "us_exposed")
+    print(*(row[name] for name in (*shown, "trajectory_hash")), file=sys.stderr, flush=True)
+    if bench.out is None:
+        return
+    name = (
+        f"md__{'-'.join(bench.systems)}__{str(row['device']).replace(' ', '-')}x{n_gpus}__{row['commit']}.csv"
+    )
+    try:
+        bench.out.mkdir(parents=True, exist_ok=True)
+        with (bench.out / name).open("a", newline="") as file:
+            writer = csv.DictWriter(file, COLUMNS)
+            if file.tell() == 0:
+                writer.writeheader()
+            writer.writerow(row)
+    except OSError as error:
+        raise OutputError(f"{bench.out / name}: {error.strerror}; choose another -o") from error
+
+
 def _rows(world: GpuWorld, bench: MdBench, system: System) -> Iterator[dict[str, Any]]:
+    here = {"device": world.device.name, "n_gpus": world.n_processes, "n_ranks": world.size}
     if bench.alone:
         found = None
         if world.process == 0:
             with open_transport("loopback") as transport:
-                found = _row(transport, system, bench, RunOptions(device="cuda"))
-        yield world.gather(found)[0] or {}
+                found = _row(transport, system, replace(bench, trace=False), RunOptions(device="cuda"))
+        yield here | {"n_gpus": 1, "n_ranks": 1} | (world.gather(found)[0] or {})
     for plan in bench.plans:
         for rung in bench.rungs:
-            with open_rung(world, rung) as gpu:
-                for graph in bench.graphs:
+            try:
+                gpu = open_rung(world, rung)
+            except TransportError as error:
+                if isinstance(error, PeerError):
+                    raise
+                yield here | {"plan": plan, "transport": rung, "path": f"failed: {error}"}
+                continue
+            with gpu:
+                for graph in (True, False) if bench.without_graphs and rung in GRAPH_RUNGS else (True,):
                     options = RunOptions(
                         ranks=world.size,
                         plan=plan,
@@ -101,18 +160,41 @@ def _rows(world: GpuWorld, bench: MdBench, system: System) -> Iterator[dict[str,
                         ranks_per_gpu=world.ranks_per_gpu,
                         graph=graph,
                     )
-                    row = _row(control_of(gpu), system, bench, options)
-                    yield {**row, "n_gpus": world.n_processes, "plan": plan}
+                    yield here | {"plan": plan} | _row(control_of(gpu), system, bench, options)
 
 
 def _row(transport: Transport, system: System, bench: MdBench, options: RunOptions) -> dict[str, Any]:
     """One way to run: the hash first, then the times."""
-    row = {"trajectory_hash": _hash(transport, system, bench.check, options)}
-    simulation = Simulation(transport, system, options)
-    simulation.warm_up()
-    simulation.run(_WARM * bench.nstlist)
+    row: dict[str, Any] = {"transport": transport.name, "path": transport.path}
+    if bench.check:
+        row |= _hash(transport, system, bench.check, options)
+    if bench.repeats:
+        row |= _times(transport, system, bench, options)
+    if bench.trace:
+        row |= _exposure(transport, system, bench, options)
+    return row
+
+
+def _hash(transport: Transport, system: System, steps: int, options: RunOptions) -> dict[str, Any]:
+    """Beginning of the hash of the trajectory after some steps in reproducible mode."""
+    exact: Precision = "reproducible"
+    simulation = Simulation(transport, system, replace(options, precision=exact))
+    simulation.run(steps)
+    found = (simulation.trajectory_hash() or "")[:16]
+    return {
+        "grid": str(simulation.grid),
+        "nstlist": simulation.nstlist,
+        "precision": exact,
+        "check_steps": steps,
+        "trajectory_hash": found,
+    }
+
+
+def _times(transport: Transport, system: System, bench: MdBench, options: RunOptions) -> dict[str, Any]:
+    simulation = _warm(transport, system, bench, options)
     steps = bench.lifetimes * bench.nstlist
     times, searches = [], []
+    waits = _host_waits(transport)
     for _ in range(bench.repeats):
         before = simulation.timer.seconds.get("search", 0.0)
         transport.barrier()
@@ -120,16 +202,12 @@ def _row(transport: Transport, system: System, bench: MdBench, options: RunOptio
         simulation.run(steps)
         times.append(1e6 * (time.perf_counter() - start) / steps)
         searches.append(1e6 * (simulation.timer.seconds.get("search", 0.0) - before) / steps)
+    waits = _host_waits(transport) - waits
     report = simulation.rank.graph_report()
     graph = report if isinstance(report, dict) else {}
     median, search = float(np.median(times)), float(np.median(searches))
-    return row | {
-        "device": simulation.rank.device_name.removeprefix("cuda: "),
-        "n_gpus": 1,
-        "n_ranks": transport.size,
+    return {
         "grid": str(simulation.grid),
-        "transport": transport.name,
-        "path": transport.path,
         "precision": options.precision,
         "nstlist": simulation.nstlist,
         "r_list": round(simulation.r_list, 4),
@@ -142,15 +220,34 @@ def _row(transport: Transport, system: System, bench: MdBench, options: RunOptio
         "graph": int(bool(graph)),
         "graph_nodes": graph.get("nodes", ""),
         "critical_path": graph.get("critical_path", ""),
-        "host_blocking_waits": simulation.rank.host_waits_per_step,
+        "host_blocking_waits": round(waits / (bench.repeats * steps), 2),
     }
 
 
-def _hash(transport: Transport, system: System, steps: int, options: RunOptions) -> str:
-    """Beginning of the hash of the trajectory after some steps in reproducible mode."""
-    if not steps:
-        return ""
-    exact: Precision = "reproducible"
-    simulation = Simulation(transport, system, replace(options, precision=exact))
-    simulation.run(steps)
-    return (simulation.trajectory_hash() or "")[:16]
+def _warm(transport: Transport, system: System, bench: MdBench, options: RunOptions) -> Simulation:
+    simulation = Simulation(transport, system, options)
+    simulation.warm_up()
+    simulation.run(_WARM * bench.nstlist)
+    return simulation
+
+
+def _host_waits(transport: Transport) -> int:
+    """Times that the host has waited inside exchanges so far."""
+    return int(getattr(getattr(transport, "gpu", None), "host_waits", 0))
+
+
+def _exposure(transport: Transport, system: System, bench: MdBench, options: RunOptions) -> dict[str, Any]:
+    """Of a traced run, us of a step: its length, the exposed part of exchanges, and what no kernel computes in."""
+    simulation = _warm(transport, system, bench, replace(options, trace=True))
+    traces = transport.allgather(simulation.trace())
+    found = mean_exposure(spans_of(traces))
+    if bench.out is not None and transport.rank == 0:
+        about = {"atoms": system.topology.n_atoms, "ranks": transport.size, "transport": transport.name}
+        about["graph"] = "yes" if isinstance(simulation.rank.graph_report(), dict) else "no"
+        name = "__".join(("trace", *(str(value) for value in about.values())))
+        write_trace(bench.out / f"{name}.json", traces, about | {"device": simulation.rank.device_name})
+    return {
+        "us_traced": round(found.step, 2),
+        "us_exposed": round(found.exposed, 2),
+        "us_idle": round(found.idle, 2),
+    }

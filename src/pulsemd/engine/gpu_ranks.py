@@ -9,6 +9,7 @@ How atoms change their ranks at a search: see `pulsemd.engine.gpu_search`.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -39,7 +40,7 @@ from pulsemd.halo import HaloPlan
 from pulsemd.kernels.nonbonded.exclusions import count_within, self_energy
 from pulsemd.schedule.graphs import StepGraphs
 from pulsemd.schedule.phase import Phase, PhaseTimer
-from pulsemd.schedule.trace import DeviceTrace, Event
+from pulsemd.schedule.trace import HOST_SPANS, DeviceTrace, Event
 
 if TYPE_CHECKING:
     from pulsemd.halo.device.transport import GpuTransport
@@ -137,6 +138,7 @@ class GpuRanks:
             part.update.set_step(system.step)
             part.update.set_start(system.step)
         self._trace = DeviceTrace(device) if options.trace else None
+        transport.host_spans = deque(maxlen=HOST_SPANS) if options.trace else None
         self._phases, self._silent = self.phases(), PhaseTimer()
         self._mirror = self._new_mirror()
         self._search.start(extent)
@@ -284,11 +286,15 @@ class GpuRanks:
             Phase(send.name, partial(self._beside, send.call)),
             self._phase("forces.start", self._start_forces),
             self._phase("forces.local", self._local_forces),
-            self._phase("halo.forward.end", lambda: self._search.channel_x.forward_end()),
+            self._end_phase("halo.forward.end", lambda: self._search.channel_x.forward_end()),
             self._phase("forces.nonlocal", self._ghost_forces, beside=True),
             self._phase("halo.reverse.begin", lambda: self._search.channel_f.reverse_begin(), beside=True),
-            self._phase("halo.reverse.end", self._take_forces),
+            self._end_phase("halo.reverse.end", self._take_forces),
         )
+
+    def _end_phase(self, name: str, call: Callable[[], None]) -> Phase:
+        """The end of an exchange: mere order between streams where the device drives it, and then not marked."""
+        return Phase(name, call) if self._search.starts_itself else self._phase(name, call, beside=True)
 
     def _phase(self, name: str, call: Callable[[], None], beside: bool = False) -> Phase:
         """A phase; ``beside``: on the stream of ghosts."""
@@ -416,12 +422,18 @@ class GpuRanks:
 
     @property
     def host_waits_per_step(self) -> int:
-        """Times the host waits for each step: for every pulse both ways where it drives the exchange."""
-        return 0 if self._search.starts_itself else 2 * len(self._search.plan.pulses)
+        """Times the host waits in each step: for the device and for peers, in every pulse both ways, on MPI."""
+        return 4 * len(self._search.plan.pulses) if self.transport.name == "mpi" else 0
 
     def events(self) -> list[Event] | None:
-        """Times of the phases of the last steps, if they were wanted; waits for the device."""
-        return None if self._trace is None else self._trace.events()
+        """Times of the phases of the last steps, and of what the host did in exchanges meanwhile, if they were wanted;
+        waits for the device."""
+        if self._trace is None:
+            return None
+        found = self._trace.events()
+        begin, end = min((e.start for e in found), default=0.0), max((e.start for e in found), default=0.0)
+        host = self.transport.host_spans or ()
+        return found + [Event(name, "exchange", *times) for name, *times in host if begin <= times[0] <= end]
 
     def graph_report(self) -> dict[str, int] | str:
         """What the graph of most steps holds, or why there is none."""

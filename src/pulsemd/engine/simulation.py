@@ -198,7 +198,11 @@ class Simulation:
     def trace(self) -> list[Event]:
         """Begin and duration of the phases of the last steps of this rank or process, if `RunOptions.trace`."""
         found = self.rank.events()
-        return [Event(name, "host", *times) for name, *times in self.timer.events] if found is None else found
+        host = [Event(name, "host", *times) for name, *times in self.timer.events]
+        if not found:
+            return host
+        begin, end = min(e.start for e in found), max(e.start for e in found)
+        return found + [e for e in host if e.start <= end and e.start + e.duration >= begin]
 
     def finish(self) -> None:
         """Report the last positions, without moving: energies always, frames where due or wanted at the end only."""

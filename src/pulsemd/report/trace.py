@@ -1,11 +1,10 @@
-"""Traces of runs: ``trace.json`` in the format of Chrome and Perfetto, and one step taken out of it."""
+"""Traces of runs: ``trace.json`` in the format of Chrome and Perfetto, and what one step in it tells."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,12 @@ from pulsemd.schedule.trace import Event
 NAME = "trace.json"
 LAST = "update"
 """Phase that ends a step."""
+HOST_LANES = ("host", "exchange")
+"""What the host does: phases that it launches or computes, and what it does inside exchanges that it drives."""
 
 _TICK = 1e-3  # us
+_COMPUTE = ("forces.", LAST)
+Intervals = list[tuple[float, float]]
 
 
 @dataclass(frozen=True)
@@ -45,26 +48,62 @@ class Span:
         """Its end, us."""
         return self.start + self.duration
 
+    @property
+    def computes(self) -> bool:
+        """Whether it makes forces or moves atoms, also where an exchange is part of it."""
+        return any(part.startswith(_COMPUTE) for part in self.name.split("+"))
+
+    @property
+    def exchanges(self) -> bool:
+        """Whether it is an exchange and nothing else."""
+        return not self.computes and self.name.startswith("halo.")
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """Microseconds of a step: its length; in which an exchange is under way and nothing else; in which no kernel of
+    forces or of the update runs, for whatever reason."""
+
+    step: float
+    exposed: float
+    idle: float
+
+
+def spans_of(traces: Sequence[Sequence[Event] | None]) -> list[Span]:
+    """Phases of all processes in order of their begin, with time 0 at the first.
+
+    Parameters
+    ----------
+    traces : one for each rank; None for ranks whose process reports as another
+    """
+    zero = min((event.start for trace in traces for event in trace or ()), default=0.0)
+    spans = [
+        Span(event.name, event.lane, rank, 1e6 * (event.start - zero), 1e6 * event.duration)
+        for rank, trace in enumerate(traces)
+        for event in trace or ()
+    ]
+    return sorted(spans, key=lambda span: span.start)
+
 
 def write_trace(path: Path, traces: Sequence[Sequence[Event] | None], about: Mapping[str, Any]) -> None:
-    """Write the phases of all processes, with time 0 at the first.
+    """Write the phases of all processes.
 
     Parameters
     ----------
     path : Path
-    traces : one for each rank; None for ranks whose process reports as another
+    traces : see `spans_of`
     about : dict
         Kept in the file, for the title of a timeline.
     """
-    zero = min((event.start for trace in traces for event in trace or ()), default=0.0)
-    rows: list[dict[str, Any]] = []
-    for rank, trace in enumerate(traces):
-        if trace is None:
-            continue
-        rows.append({"name": "process_name", "ph": "M", "pid": rank, "args": {"name": f"rank {rank}"}})
-        for event in trace:
-            times = {"ts": 1e6 * (event.start - zero), "dur": 1e6 * event.duration}
-            rows.append({"name": event.name, "ph": "X", "pid": rank, "tid": event.lane, **times})
+    rows: list[dict[str, Any]] = [
+        {"name": "process_name", "ph": "M", "pid": rank, "args": {"name": f"rank {rank}"}}
+        for rank, trace in enumerate(traces)
+        if trace is not None
+    ]
+    rows += [
+        {"name": s.name, "ph": "X", "pid": s.process, "tid": s.lane, "ts": s.start, "dur": s.duration}
+        for s in spans_of(traces)
+    ]
     write_whole(path, [json.dumps({"traceEvents": rows, "otherData": dict(about)}, indent=1).encode()])
 
 
@@ -90,46 +129,126 @@ def read_trace(path: Path) -> tuple[list[Span], dict[str, Any]]:
         raise InputError("is not a trace of pulsemd", path) from error
 
 
-def typical_step(spans: Sequence[Span]) -> list[Span]:
-    """The phases of the step of median length, as the first process has it; time 0 at its begin.
+def _ends(spans: Sequence[Span], process: int) -> list[float]:
+    """Ends of the steps of a process, by its device if it has one.
 
     Raises
     ------
     InputError
         If fewer than two steps were traced.
     """
-    first = min((span.process for span in spans), default=0)
-    ends = [span.end for span in spans if span.name == LAST and span.process == first]
+    last = [s for s in spans if s.name == LAST and s.process == process]
+    lanes = {s.lane for s in last}
+    lane = "main" if "main" in lanes else "host"
+    ends = [s.end for s in last if s.lane == lane]
     if len(ends) < 2:
         raise InputError("the trace holds no whole step; run at least two list lifetimes with --trace")
+    return ends
+
+
+def typical_step(spans: Sequence[Span]) -> list[Span]:
+    """What happens during the step of median length, as the first process has it; time 0 at its begin.
+
+    Raises
+    ------
+    InputError
+        If fewer than two steps were traced.
+    """
+    ends = _ends(spans, min((span.process for span in spans), default=0))
     lengths = np.diff(ends)
     k = int(np.argsort(lengths)[len(lengths) // 2])
     begin, end = ends[k], ends[k + 1]
     return [
         Span(s.name, s.lane, s.process, s.start - begin, s.duration)
         for s in spans
-        if begin - _TICK <= s.start < end - _TICK
+        if s.end > begin + _TICK and s.start < end - _TICK
     ]
 
 
 def exposed_waits(step: Sequence[Span]) -> dict[int, float]:
-    """Microseconds of a step in which each process does nothing but wait for others: gaps between the phases of the
-    main stream of a device, or phases of the host that end an exchange."""
+    """Microseconds of a step in which each process has an exchange under way, or waits for its end, and computes
+    nothing. On a device any phase of an exchange counts, on a host the ends: there the begin is work."""
     waits = {}
     for process in sorted({span.process for span in step}):
         mine = [s for s in step if s.process == process]
-        busy = sorted((s.start, s.end) for s in mine if s.lane == "main")
-        gaps = [max(0.0, later[0] - earlier[1]) for earlier, later in pairwise(busy)]
-        ends = [s.duration for s in mine if s.lane == "host" and s.name.endswith(".end")]
-        waits[process] = float(sum(gaps) + sum(ends))
+        waits[process] = _length(_without(_exchanges(mine), _computing(mine)))
     return waits
 
 
+def mean_exposure(spans: Sequence[Span]) -> Exposure:
+    """Mean over all traced steps and processes.
+
+    Raises
+    ------
+    InputError
+        If fewer than two steps were traced.
+    """
+    found = []
+    for process in sorted({span.process for span in spans}):
+        mine, ends = [s for s in spans if s.process == process], _ends(spans, process)
+        whole = [(ends[0], ends[-1])]
+        busy = _computing(mine)
+        other = _without(_exchanges(mine), busy)
+        exposed = _length(other) - _length(_without(other, whole))
+        found.append(
+            [length / (len(ends) - 1) for length in (_length(whole), exposed, _length(_without(whole, busy)))]
+        )
+    return Exposure(*(float(value) for value in np.mean(found, axis=0)))
+
+
+def _on_device(spans: Sequence[Span]) -> list[Span]:
+    """Those of the device; where there is none, all."""
+    return [s for s in spans if s.lane not in HOST_LANES] or list(spans)
+
+
+def _computing(spans: Sequence[Span]) -> Intervals:
+    return _union((s.start, s.end) for s in _on_device(spans) if s.computes)
+
+
+def _exchanges(spans: Sequence[Span]) -> Intervals:
+    return _union(
+        (s.start, s.end)
+        for s in _on_device(spans)
+        if s.exchanges and (s.lane not in HOST_LANES or s.name.endswith(".end"))
+    )
+
+
+def _union(intervals: Iterable[tuple[float, float]]) -> Intervals:
+    """Disjoint intervals in order."""
+    joined: Intervals = []
+    for start, end in sorted(intervals):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(joined[-1][1], end)
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def _without(intervals: Intervals, others: Intervals) -> Intervals:
+    """The parts of disjoint intervals that no other covers."""
+    left: Intervals = []
+    for start, end in intervals:
+        for a, b in others:
+            if b <= start or a >= end:
+                continue
+            if a > start:
+                left.append((start, a))
+            start = max(start, b)
+        if end > start:
+            left.append((start, end))
+    return left
+
+
+def _length(intervals: Intervals) -> float:
+    return float(sum(end - start for start, end in intervals))
+
+
 def critical_path(step: Sequence[Span]) -> list[Span]:
-    """From the last phase back: before each the one that ended last before it began, on any lane of any process."""
+    """From the last phase back: before each the one that ended last before it began, on any lane of any device."""
+    step = _on_device(step)
     if not step:
         return []
-    path = [max(step, key=lambda span: span.end)]
+    path = [max((s for s in step if s.computes), key=lambda span: span.end, default=step[-1])]
     while True:
         slack = 0.05 * path[-1].duration + 0.2
         before = [s for s in step if s is not path[-1] and s.end <= path[-1].start + slack and s not in path]

@@ -12,6 +12,8 @@ from pulsemd.schedule.phase import Phase
 
 MARKS, RUNS = 512, 8
 """Begins and ends of phases that are kept of a run of steps, about 30 steps; and kinds of runs."""
+HOST_SPANS = 2000
+"""Last calls of the host inside exchanges that are kept."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,7 @@ class Event:
     ----------
     name : str
     lane : str
-        Stream of the device, or 'host'.
+        Stream of the device, 'host', or 'exchange': the host inside of one.
     start, duration : float, s, by `time.perf_counter`
     """
 

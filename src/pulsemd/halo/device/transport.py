@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -94,7 +95,12 @@ class GpuTransport:
         What moves the rows, for reports.
     n_local : int
         Plan-ranks of this process, K.
+    host_spans : deque of (str, float, float), optional
+        Where one is set, a rung that the host drives adds what the host does in exchanges: what, begin by
+        `time.perf_counter`, s, and duration, s.
     """
+
+    host_spans: deque[tuple[str, float, float]] | None = None
 
     def __init__(
         self,

@@ -255,8 +255,8 @@ class HostDrivenChannel:
     def begin(self, legs: Sequence[Leg], again: bool) -> None:
         """Called before the first leg of an exchange; ``again``: the exchange before went in the same direction."""
 
-    def move(self, leg: Leg) -> None:
-        """Move the messages of a leg between processes."""
+    def move(self, leg: Leg, pulse: str) -> None:
+        """Move the messages of a leg, which a trace calls ``pulse``, between processes."""
         raise NotImplementedError
 
     # The exchange
@@ -265,11 +265,13 @@ class HostDrivenChannel:
         direction = "forward" if legs is self._forward else "reverse"
         self.begin(legs, self._last == direction)
         self._last = direction
+        timed, n_pulses = self.transport.timed, len(legs)
         for leg in legs:
-            leg.pack()
+            pulse = f"pulse {leg.number % n_pulses}"
+            timed(f"{pulse} pack", leg.pack)
             if leg.sends or leg.receives:
-                self.move(leg)
-            leg.unpack()
+                self.move(leg, pulse)
+            timed(f"{pulse} unpack", leg.unpack)
 
     def forward_begin(self) -> None:
         if not self.late:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -76,11 +77,18 @@ class MpiChannel(HostDrivenChannel):
             target, source = (here, there) if kind == _TO_HOST else (there, here)
             runtime.memcpyAsync(target, source, message.n_bytes, kind, self.stream.ptr)
 
-    def move(self, leg: Leg) -> None:
-        transport, wire = self.transport, self.transport.wire
+    def move(self, leg: Leg, pulse: str) -> None:
+        transport = self.transport
         if self._pinned:
             self._copy_through_host(leg, leg.sends, _TO_HOST)
-        self.stream.synchronize()
+        transport.timed(f"{pulse} synchronise", self.stream.synchronize)
+        transport.timed(f"{pulse} transfer", partial(self._transfer, leg))
+        transport.host_waits += 2
+        if self._pinned:
+            self._copy_through_host(leg, leg.receives, _TO_DEVICE)
+
+    def _transfer(self, leg: Leg) -> None:
+        transport, wire = self.transport, self.transport.wire
         per_process = transport.n_local
         requests = [
             wire.communicator.Irecv(
@@ -100,9 +108,6 @@ class MpiChannel(HostDrivenChannel):
         wire.wait(
             requests, f"leg {leg.number} of channel {self.name!r} on process {transport.memory.process}"
         )
-        transport.host_waits += 2
-        if self._pinned:
-            self._copy_through_host(leg, leg.receives, _TO_DEVICE)
 
 
 class MpiReduce:

@@ -57,7 +57,7 @@ class NcclChannel(HostDrivenChannel):
 
     capturable = True
 
-    def move(self, leg: Leg) -> None:
+    def move(self, leg: Leg, pulse: str) -> None:
         wire, per_process, stream = self.transport.wire, self.transport.n_local, self.stream.ptr
         nccl, communicator = wire.nccl, wire.communicator
         nccl.groupStart()

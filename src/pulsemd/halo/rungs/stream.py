@@ -68,7 +68,7 @@ class StreamChannel(HostDrivenChannel):
                     word = self._word(leg, m.peer, _CREDIT)
                     bindings.signal_op_on_stream(word, self._epoch, SET, m.peer // n_local, self.stream.ptr)
 
-    def move(self, leg: Leg) -> None:
+    def move(self, leg: Leg, pulse: str) -> None:
         bindings, stream, n_local = self.transport.wire, self.stream.ptr, self.transport.n_local
         for m in leg.sends:
             if self._needs_credit:

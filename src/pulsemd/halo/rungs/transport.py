@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -81,6 +82,14 @@ class HostDrivenTransport(GpuTransport):
 
         module, _, name = REDUCES[self.name].partition(":")
         return getattr(import_module(module), name)(self, width, np.dtype(dtype), stream)
+
+    def timed(self, what: str, call: Callable[[], None]) -> None:
+        """Call a part of an exchange, and note when, if that is wanted."""
+        if self.host_spans is None:
+            return call()
+        start = time.perf_counter()
+        call()
+        return self.host_spans.append((what, start, time.perf_counter() - start))
 
     def settle(self) -> None:
         """Wait until the device has done everything, within the time-out.

@@ -1,0 +1,59 @@
+"""Rows of `pulsemd bench md`, from ranks that share a device."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+
+from pulsemd.base.errors import TransportError
+from pulsemd.cli import md_bench
+from pulsemd.cli.md_bench import MdBench, measure
+from pulsemd.halo.rungs.world import GpuWorld
+from pulsemd.halo.transports.loopback import loopback_world
+from pulsemd.report.timeline import describe_step
+from pulsemd.report.trace import read_trace, typical_step
+
+pytestmark = pytest.mark.gpu
+
+
+def test_rows_of_a_bench_are_written_with_one_hash_times_and_exposed_waits(device, tmp_path):
+    bench = MdBench(
+        systems=("water",),
+        atoms=(3000,),
+        rungs=("nvshmem-fused",),
+        without_graphs=True,
+        nstlist=4,
+        lifetimes=1,
+        repeats=1,
+        check=8,
+        trace=True,
+        out=tmp_path,
+        about={"date": "today", "commit": "abc"},
+    )
+    rows = measure(GpuWorld(loopback_world(2), device, timeout=20.0), bench)
+    assert [(row["n_ranks"], row["transport"]) for row in rows] == [
+        (1, "loopback"),
+        (2, "nvshmem-fused"),
+        (2, "nvshmem-fused"),
+    ]
+    assert len({row["trajectory_hash"] for row in rows}) == 1
+    assert all(row["us_per_step"] > 0.0 for row in rows)
+    assert all(0.0 <= row["us_exposed"] <= row["us_idle"] < row["us_traced"] for row in rows[1:])
+    (table,) = tmp_path.glob("md__water__*__abc.csv")
+    with table.open(newline="") as file:
+        assert [row["us_per_step"] for row in csv.DictReader(file)] == [str(r["us_per_step"]) for r in rows]
+    spans, about = read_trace(next(tmp_path.glob("trace__*__no.json")))
+    assert about["transport"] == "nvshmem-fused"
+    assert json.dumps(describe_step(typical_step(spans)))
+
+
+def test_a_rung_that_cannot_be_used_is_a_row_that_says_why(device, monkeypatch):
+    def refuse(world, name):
+        raise TransportError(f"--transport {name}: no")
+
+    monkeypatch.setattr(md_bench, "open_rung", refuse)
+    bench = MdBench(("water",), (3000,), ("mpi",), nstlist=4, repeats=0, check=0, alone=False)
+    (row,) = measure(GpuWorld(loopback_world(2), device, timeout=20.0), bench)
+    assert (row["transport"], row["path"]) == ("mpi", "failed: --transport mpi: no")
