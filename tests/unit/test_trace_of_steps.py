@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 from xml.etree import ElementTree
 
 import pytest
 
 from pulsemd.base.errors import InputError
-from pulsemd.report.timeline import describe_step, draw_timeline
+from pulsemd.cli.main import main
+from pulsemd.report.timeline import describe_step, draw_timeline, panel_of
 from pulsemd.report.trace import (
     Span,
     critical_path,
@@ -77,9 +79,26 @@ def test_the_critical_path_goes_through_what_ended_last_before_each_phase():
 
 def test_the_picture_is_xml_with_a_row_for_each_lane():
     step = [Span(name, lane, 0, start, duration) for name, lane, start, duration in STEP]
-    texts = [element.text for element in ElementTree.fromstring(draw_timeline(step, "a < b")).iter()]
-    assert {"a < b", "rank 0 main", "rank 0 ghosts"} <= set(texts)
+    drawing = draw_timeline([panel_of("a < b", step), panel_of("other", step)])
+    texts = [element.text for element in ElementTree.fromstring(drawing.svg()).iter()]
+    assert {"a < b", "other", "rank 0  GPU, main stream", "rank 0  GPU, ghost stream"} <= set(texts)
     assert describe_step(step)["us"] == pytest.approx(20.0)
+
+
+def test_timelines_of_two_traces_are_one_picture_and_one_table(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        write_trace(tmp_path / name / "trace.json", [trace(5), trace(5)], {"run": name})
+    picture, table = tmp_path / "both.png", tmp_path / "both.csv"
+    runs = [str(tmp_path / "a"), str(tmp_path / "b" / "trace.json")]
+    assert main(["timeline", *runs, "-o", str(picture), "--table", str(table)]) == 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    rows = list(csv.DictReader(table.open()))
+    assert {row["title"] for row in rows} == {"run a", "run b"}
+    assert len(rows) == 4 * len(STEP)
+    assert sum(int(row["critical"]) for row in rows) >= 8
+    assert "rank   1 waits 1.5 us of 20.0 us" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("content", [None, "{}", "no json"])

@@ -50,9 +50,12 @@ def build_parser() -> argparse.ArgumentParser:
         "--tolerance", type=float, default=1e-4, help="relative difference at which a term disagrees (1e-4)"
     )
     _add_bench(commands)
-    timeline = commands.add_parser("timeline", help="draw one step of a run with --trace")
-    timeline.add_argument("out", metavar="OUT", help="directory of the run")
-    timeline.add_argument("-o", dest="picture", metavar="FILE.svg", help="the picture (OUT/timeline.svg)")
+    timeline = commands.add_parser("timeline", help="draw one step of runs with --trace")
+    timeline.add_argument("out", nargs="+", metavar="OUT", help="directory of a run, or a trace of bench md")
+    timeline.add_argument(
+        "-o", dest="picture", metavar="FILE", help="the picture, .svg or .png (OUT/timeline.svg)"
+    )
+    timeline.add_argument("--table", metavar="FILE.csv", help="also write the phases in it")
     timeline.add_argument("--json", action="store_true", help="print one JSON object on standard output")
     doctor = commands.add_parser("doctor", help="say what works on this machine, and why the rest does not")
     doctor.add_argument("--json", action="store_true", help="print one JSON object on standard output")

@@ -1,107 +1,172 @@
-"""One step of a trace as a picture in SVG: a row for each lane of each process, waits of the main lane marked."""
+"""One step of each of some traces as a picture: a row for each lane of each process, exposed waits marked."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
-from itertools import pairwise
+from dataclasses import dataclass
 from typing import Any
 
-from pulsemd.report.trace import Span, critical_path, exposed_waits
+from pulsemd.report.drawing import Box, Drawing, Words
+from pulsemd.report.trace import Span, critical_path, exposed_intervals, exposed_waits
 
-_WIDTH, _ROW, _LEFT, _TOP = 1000, 34, 110, 58
-_COLORS = ("#3b6fb6", "#5a9e6f", "#c58b2a", "#8d6bb0", "#b5524a", "#4b9aa6", "#7f7f7f", "#a2678a")
-_WAIT = "#f3c6c2"
+LANES = {
+    "main": "GPU, main stream",
+    "ghosts": "GPU, ghost stream",
+    "host": "host",
+    "exchange": "host, in exchanges",
+}
+_WIDTH, _ROW, _LEFT, _HEAD, _GAP = 1100.0, 28.0, 176.0, 46.0, 14.0
+_COLORS = {
+    "forces.start": "#9dbce0",
+    "forces.local": "#3b6fb6",
+    "forces.nonlocal": "#5a9e6f",
+    "update": "#8d6bb0",
+    "halo.forward": "#e0a63c",
+    "halo.reverse": "#c9822b",
+    "pack": "#8a97a3",
+    "synchronise": "#b5524a",
+    "transfer": "#7a4a2b",
+    "unpack": "#a9b4bd",
+}
+_OTHER, _WAIT, _INK = "#c4c9ce", "#f3c6c2", "#ffffff"
+_LETTER = 6.2  # px, about the width of one
 
 
-def draw_timeline(step: Sequence[Span], title: str) -> str:
-    """The picture as SVG text.
+@dataclass(frozen=True)
+class Panel:
+    """A step of a trace.
 
     Parameters
     ----------
+    title : str
     step : sequence of Span
         See `typical_step`.
-    title : str
+    length : float, us
     """
-    rows = sorted({(span.process, span.lane) for span in step}, key=lambda row: (row[0], row[1] != "main"))
-    end = max((span.end for span in step), default=1.0)
-    scale = (_WIDTH - _LEFT - 20) / end
-    path = set(map(id, critical_path(step)))
-    names = list(dict.fromkeys(span.name for span in step))
-    parts = [_text(_LEFT, 20, title, 15), _text(_LEFT, 40, _waits(step), 12)]
-    for number, (process, lane) in enumerate(rows):
-        y = _TOP + number * _ROW
-        parts.append(_text(8, y + 17, f"rank {process} {lane}", 12))
-        mine = [span for span in step if (span.process, span.lane) == (process, lane)]
-        if lane == "main":
-            parts += [
-                _box(_LEFT + scale * a.end, y + 4, scale * (b.start - a.end), _WAIT, "wait")
-                for a, b in pairwise(mine)
-                if b.start > a.end
-            ]
-        for span in mine:
-            color = _COLORS[names.index(span.name) % len(_COLORS)]
-            parts.append(
-                _box(
-                    _LEFT + scale * max(span.start, 0.0),
-                    y + 4,
-                    scale * (span.end - max(span.start, 0.0)),
-                    color,
-                    f"{span.name} {span.duration:.1f} us",
-                    id(span) in path,
-                )
-            )
-    height = _TOP + len(rows) * _ROW
-    parts += _axis(end, scale, height)
-    parts += _legend(names, height + 44)
-    total = height + 60 + 18 * -(-len(names) // 4)
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{total}" font-family="sans-serif">'
-    )
-    return "\n".join([head, f'<rect width="{_WIDTH}" height="{total}" fill="white"/>', *parts, "</svg>", ""])
+
+    title: str
+    step: Sequence[Span]
+    length: float
+
+
+def panel_of(title: str, step: Sequence[Span]) -> Panel:
+    """A panel as long as its step."""
+    return Panel(title, step, max((span.end for span in step), default=1.0))
+
+
+def draw_timeline(panels: Sequence[Panel]) -> Drawing:
+    """The panels below each other on one axis of time."""
+    longest = max(panel.length for panel in panels)
+    scale = (_WIDTH - _LEFT - 20.0) / longest
+    shapes: list[Box | Words] = []
+    y = 0.0
+    for panel in panels:
+        shapes += [Words(8, y + 20, panel.title, 14), Words(8, y + 37, _caption(panel), 11)]
+        y = _draw_rows(panel, y + _HEAD, scale, shapes) + _GAP
+    shapes += _axis(longest, scale, y)
+    names = list(dict.fromkeys(_kind(span.name) for panel in panels for span in panel.step))
+    shapes += _legend([*names, "exposed wait"], y + 38)
+    return Drawing(_WIDTH, y + 44 + 18 * -(-(len(names) + 1) // 5), shapes)
 
 
 def describe_step(step: Sequence[Span]) -> dict[str, Any]:
     """Length of a step, us by phase and process, exposed waits and the critical path."""
+    path = critical_path(step)
+    chosen = set(map(id, path))
     return {
-        "us": max(span.end for span in step),
+        "us": panel_of("", step).length,
         "phases": [
-            {"rank": s.process, "lane": s.lane, "phase": s.name, "begin_us": s.start, "us": s.duration}
+            {
+                "rank": s.process,
+                "lane": s.lane,
+                "phase": s.name,
+                "begin_us": round(s.start, 3),
+                "us": round(s.duration, 3),
+                "critical": int(id(s) in chosen),
+            }
             for s in step
         ],
         "exposed_us": exposed_waits(step),
-        "critical_path": [f"rank {span.process} {span.name}" for span in critical_path(step)],
+        "critical_path": [f"rank {span.process} {span.name}" for span in path],
     }
 
 
-def _waits(step: Sequence[Span]) -> str:
-    waits = ", ".join(f"rank {process} {us:.1f} us" for process, us in exposed_waits(step).items())
-    return f"exposed waits: {waits}; outlined: critical path"
+def _caption(panel: Panel) -> str:
+    waits = ", ".join(f"rank {rank} {us:.1f} us" for rank, us in exposed_waits(panel.step).items())
+    return f"{panel.length:.1f} us a step; exposed waits: {waits}; outlined: critical path"
 
 
-def _text(x: float, y: float, text: str, size: int) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}">{escape(text)}</text>'
+def _draw_rows(panel: Panel, y: float, scale: float, shapes: list[Box | Words]) -> float:
+    """Add the rows of a panel; where they end."""
+    order = list(LANES)
+    rows = sorted({(s.process, s.lane) for s in panel.step}, key=lambda row: (row[0], order.index(row[1])))
+    path = set(map(id, critical_path(panel.step)))
+    for process, lane in rows:
+        label = f"rank {process}  {LANES[lane]}"
+        shapes.append(Words(8, y + 16, label, 11))
+        shapes.append(Box(_LEFT, y, scale * panel.length, _ROW - 4, "#f6f7f8"))
+        if lane == "main":
+            for start, end in exposed_intervals(panel.step, process):
+                shapes += _bar(start, end, y, scale, _WAIT, "exposed wait")
+        for span in panel.step:
+            if (span.process, span.lane) == (process, lane):
+                shapes += _bar(
+                    span.start,
+                    span.end,
+                    y,
+                    scale,
+                    _color(span.name),
+                    f"{span.name} {span.duration:.1f} us",
+                    span.name,
+                    id(span) in path,
+                )
+        y += _ROW
+    return y
 
 
-def _box(x: float, y: float, width: float, color: str, title: str, outlined: bool = False) -> str:
-    line = ' stroke="black" stroke-width="1.5"' if outlined else ""
-    return (
-        f'<rect x="{x:.2f}" y="{y}" width="{max(width, 0.5):.2f}" height="{_ROW - 10}" fill="{color}"{line}>'
-        f"<title>{escape(title)}</title></rect>"
-    )
+def _bar(
+    start: float,
+    end: float,
+    y: float,
+    scale: float,
+    color: str,
+    title: str,
+    name: str = "",
+    outlined: bool = False,
+) -> list[Box | Words]:
+    """A bar, with its name where there is room."""
+    x, width = _LEFT + scale * start, max(scale * (end - start), 0.6)
+    found: list[Box | Words] = [Box(x, y, width, _ROW - 4, color, title, outlined)]
+    if name and _LETTER * len(name) < width:
+        found.append(Words(x + width / 2, y + 16, name, 11, True, _INK))
+    return found
 
 
-def _axis(end: float, scale: float, y: float) -> list[str]:
-    step = next(s for s in (1, 2, 5, 10, 20, 50, 100, 200, 500, 10**3, 10**4, 10**9) if end / s <= 10)
-    ticks = [step * k for k in range(int(end / step) + 1)]
-    return [_text(_LEFT + scale * t - 6, y + 16, f"{t:g}", 11) for t in ticks] + [_text(8, y + 16, "us", 11)]
+def _kind(name: str) -> str:
+    """What a colour stands for: pulses of an exchange look alike, its begin and its end too."""
+    words = name.split()[-1] if name.startswith("pulse ") else name
+    return words.rsplit(".", 1)[0] if words.startswith("halo.") else words
 
 
-def _legend(names: Sequence[str], y: float) -> list[str]:
-    parts = []
+def _color(name: str) -> str:
+    return _COLORS.get(_kind(name), _OTHER)
+
+
+def _axis(longest: float, scale: float, y: float) -> list[Box | Words]:
+    step = next(s for s in (1, 2, 5, 10, 20, 50, 100, 200, 500, 10**3, 10**4, 10**9) if longest / s <= 12)
+    ticks = [step * k for k in range(int(longest / step) + 1)]
+    return [
+        Words(8, y + 12, "us", 11),
+        *(Words(_LEFT + scale * tick, y + 12, f"{tick:g}", 11, True) for tick in ticks),
+    ]
+
+
+def _legend(names: Sequence[str], y: float) -> list[Box | Words]:
+    shapes: list[Box | Words] = []
     for k, name in enumerate(names):
-        x, line = _LEFT + 220 * (k % 4), y + 18 * (k // 4)
-        color = _COLORS[k % len(_COLORS)]
-        parts.append(f'<rect x="{x}" y="{line - 10}" width="12" height="12" fill="{color}"/>')
-        parts.append(_text(x + 18, line, name, 12))
-    return parts
+        x, line = 8 + 215.0 * (k % 5), y + 18.0 * (k // 5)
+        shapes.append(
+            Box(x, line - 10, 12, 12, _WAIT if name == "exposed wait" else _COLORS.get(name, _OTHER))
+        )
+        shapes.append(Words(x + 18, line, name, 11))
+    return shapes

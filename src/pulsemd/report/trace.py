@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -147,7 +147,7 @@ def _ends(spans: Sequence[Span], process: int) -> list[float]:
 
 
 def typical_step(spans: Sequence[Span]) -> list[Span]:
-    """What happens during the step of median length, as the first process has it; time 0 at its begin.
+    """What lies in the step of median length, as the first process has it, of each phase; time 0 at its begin.
 
     Raises
     ------
@@ -158,21 +158,27 @@ def typical_step(spans: Sequence[Span]) -> list[Span]:
     lengths = np.diff(ends)
     k = int(np.argsort(lengths)[len(lengths) // 2])
     begin, end = ends[k], ends[k + 1]
-    return [
-        Span(s.name, s.lane, s.process, s.start - begin, s.duration)
-        for s in spans
-        if s.end > begin + _TICK and s.start < end - _TICK
-    ]
+    inside = [s for s in spans if s.end > begin + _TICK and s.start < end - _TICK]
+    return [_cut(s, begin, end) for s in inside]
+
+
+def _cut(span: Span, begin: float, end: float) -> Span:
+    """The part of a span between two times, with time 0 at the first."""
+    start = max(span.start, begin)
+    return replace(span, start=start - begin, duration=min(span.end, end) - start)
 
 
 def exposed_waits(step: Sequence[Span]) -> dict[int, float]:
     """Microseconds of a step in which each process has an exchange under way, or waits for its end, and computes
     nothing. On a device any phase of an exchange counts, on a host the ends: there the begin is work."""
-    waits = {}
-    for process in sorted({span.process for span in step}):
-        mine = [s for s in step if s.process == process]
-        waits[process] = _length(_without(_exchanges(mine), _computing(mine)))
-    return waits
+    processes = sorted({span.process for span in step})
+    return {process: _length(exposed_intervals(step, process)) for process in processes}
+
+
+def exposed_intervals(step: Sequence[Span], process: int) -> Intervals:
+    """Begin and end, us, of each exposed wait of a process, see `exposed_waits`."""
+    mine = [s for s in step if s.process == process]
+    return _without(_exchanges(mine), _computing(mine))
 
 
 def mean_exposure(spans: Sequence[Span]) -> Exposure:
