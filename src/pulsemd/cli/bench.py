@@ -56,6 +56,7 @@ def bench_md(args: argparse.Namespace) -> int:
             atoms=tuple(args.atoms),
             rungs=tuple(args.transport),
             plans=tuple(args.plan),
+            grids=tuple(args.grid),
             without_graphs=args.no_graph,
             nstlist=args.nstlist,
             lifetimes=args.lifetimes,

@@ -156,6 +156,9 @@ def _add_bench_md(md: argparse.ArgumentParser) -> None:
     md.add_argument("--atoms", type=int, nargs="+", default=[11_000, 45_000, 90_000, 180_000, 720_000])
     md.add_argument("--transport", nargs="+", choices=GPU_RUNGS, default=list(GPU_RUNGS))
     md.add_argument("--plan", nargs="+", choices=("staged", "direct"), default=["direct"])
+    md.add_argument(
+        "--grid", type=_grid, nargs="+", default=[], metavar="AxBxC", help="for as many ranks as it has cells"
+    )
     md.add_argument("--no-graph", action="store_true", help="also without graphs")
     md.add_argument("--nstlist", type=int, default=100, help="steps between searches (100)")
     md.add_argument("--lifetimes", type=int, default=5, help="list lifetimes of one repeat (5)")

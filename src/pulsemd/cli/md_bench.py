@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -52,6 +53,8 @@ class MdBench:
     atoms : tuple of int
     rungs : tuple of str
     plans : tuple of {'staged', 'direct'}
+    grids : tuple of tuple of three int
+        Cells along a, b, c; the first that has as many cells as there are ranks, else the grid is chosen.
     without_graphs : bool
         Rungs whose steps are CUDA graphs also without them.
     nstlist : int
@@ -73,6 +76,7 @@ class MdBench:
     atoms: tuple[int, ...]
     rungs: tuple[str, ...]
     plans: tuple[PlanKind, ...] = ("direct",)
+    grids: tuple[tuple[int, int, int], ...] = ()
     without_graphs: bool = False
     nstlist: int = 100
     lifetimes: int = 5
@@ -155,6 +159,7 @@ def _rows(world: GpuWorld, bench: MdBench, system: System) -> Iterator[dict[str,
                 for graph in (True, False) if bench.without_graphs and rung in GRAPH_RUNGS else (True,):
                     options = RunOptions(
                         ranks=world.size,
+                        grid=next((grid for grid in bench.grids if prod(grid) == world.size), None),
                         plan=plan,
                         device="cuda",
                         ranks_per_gpu=world.ranks_per_gpu,
