@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -27,8 +28,9 @@ _OF_THE_JOB: Final = re.compile(
 """Variables by which mpirun describes the job that this process belongs to; the others are a user's settings."""
 
 
+@cache
 def find_mpi_problem(n_processes: int) -> str | None:
-    """Why MPI cannot send from a GPU to another here; None if it can. Takes a few seconds."""
+    """Why MPI cannot send from a GPU to another here; None if it can. Takes a few seconds, once."""
     if n_processes == 1:
         return None
     try:
