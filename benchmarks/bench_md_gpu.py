@@ -129,22 +129,22 @@ def lattice_parts(rank: Any) -> dict[str, float]:
 
     def beside(*launches: Callable[[], None]) -> Callable[[], None]:
         def work() -> None:
-            device.fork(lattice._stream)
+            device.fork(lattice.stream)
             for launch in launches:
                 launch()
-            device.join(lattice._stream)
+            device.join(lattice.stream)
 
         return work
 
     transform = lattice._transform
     return {
         "lattice_us": on_device(rank, beside(lambda: lattice.find_potential(False), lattice.add_forces)),
-        "spread_us": on_device(rank, beside(lattice._spread)),
+        "spread_us": on_device(rank, beside(*lattice._spread)),
         "solve_us": on_device(rank, beside(lattice._solve[False])),
-        "gather_us": on_device(rank, beside(lattice._gather)),
+        "gather_us": on_device(rank, beside(*lattice._gather)),
         "transforms_us": on_device(
             rank,
-            beside(lambda: transform.forward(lattice._stream), lambda: transform.inverse(lattice._stream)),
+            beside(lambda: transform.forward(lattice.stream), lambda: transform.inverse(lattice.stream)),
         ),
     }
 

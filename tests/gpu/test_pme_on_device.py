@@ -79,13 +79,12 @@ def test_mesh_on_device_equals_cpu(device, name, order, shape, apart, precision)
     forces = device.zeros((slots.capacity, 4), kind)
     sums = device.zeros(10, np.int64 if fixed else np.float64)
     gpu = GpuLatticeSum(device, mesh, BETA, fixed)
-    stream = device.new_stream()
-    gpu.settle_in(slots, forces, sums[:1], sums[1:], stream)
-    device.fork(stream)
+    gpu.settle_in([slots], [forces], sums[:1], sums[1:])
+    device.fork(gpu.stream)
     for energies in (True, False):  # the second time adds the same forces again, and no sums
         gpu.find_potential(energies)
         gpu.add_forces()
-    device.join(stream)
+    device.join(gpu.stream)
     found = device.to_host(forces)[:, :3] * unit[0] / 2.0
     assert not found[np.setdiff1d(np.arange(slots.capacity), filled)].any()
     tolerance = 1e-9 if fixed else 3e-6

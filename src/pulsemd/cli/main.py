@@ -152,7 +152,7 @@ def _add_bench_md(md: argparse.ArgumentParser) -> None:
     md.add_argument(
         "--ranks-per-gpu", type=int, nargs="+", default=[1], metavar="K", help="ranks of each GPU (1)"
     )
-    md.add_argument("--system", nargs="+", choices=("water", "water-ethanol"), default=["water"])
+    md.add_argument("--system", nargs="+", choices=("water", "water-pme", "water-ethanol"), default=["water"])
     md.add_argument("--atoms", type=int, nargs="+", default=[11_000, 45_000, 90_000, 180_000, 720_000])
     md.add_argument("--transport", nargs="+", choices=GPU_RUNGS, default=list(GPU_RUNGS))
     md.add_argument("--plan", nargs="+", choices=("staged", "direct"), default=["direct"])

@@ -49,7 +49,7 @@ class MdBench:
     Parameters
     ----------
     systems : tuple of str
-        Bundled liquids.
+        See `liquid`.
     atoms : tuple of int
     rungs : tuple of str
     plans : tuple of {'staged', 'direct'}
@@ -89,11 +89,17 @@ class MdBench:
 
 
 def liquid(name: str, n_atoms: int, nstlist: int) -> System:
-    """A box of a bundled liquid with velocities of its temperature; the same wherever it is made."""
+    """A box of a bundled liquid with velocities of its temperature; the same wherever it is made.
+
+    ``name`` may end in '-pme': with a mesh of 0.125 nm in place of the reaction field.
+    """
+    bundled = name.removesuffix("-pme")
     with tempfile.TemporaryDirectory() as folder:
-        box = build_system(name, n_atoms, Path(folder) / name)
+        box = build_system(bundled, n_atoms, Path(folder) / bundled)
         settings, _ = read_settings(box.parameters)
         settings = replace(settings, nstlist=nstlist, nstenergy=0, gen_seed=1, ld_seed=1)
+        if name != bundled:
+            settings = replace(settings, coulombtype="pme", fourierspacing=0.125)
         topology, table, found, settings = read_system(box.configuration, box.topology, settings, ())
     return prepare_system(topology, table, settings, found.positions, found.velocities, found.box)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from pulsemd.domain.plan import LocalDomain
 from pulsemd.engine.energies import N_PAIR_SUMS, N_SUMS, SLOTS, VIRIAL
 from pulsemd.engine.gpu_region import device_leaders
 from pulsemd.engine.system import System
+from pulsemd.halo import HaloPlan
 from pulsemd.kernels.bonded.gpu import GpuBonded
 from pulsemd.kernels.nonbonded.exclusions_gpu import GpuExclusions
 from pulsemd.kernels.nonbonded.gpu import GpuPairForces
@@ -22,6 +24,25 @@ from pulsemd.kernels.search.gpu_grid import Region
 from pulsemd.kernels.search.gpu_layout import SUPERCLUSTER, Slots
 from pulsemd.kernels.search.gpu_lists import OWNED_SUPERCLUSTERS, ListCounts
 from pulsemd.kernels.update.gpu import GpuUpdate, UpdateConstants
+
+
+@dataclass(frozen=True)
+class ProcessRows:
+    """What a summary says of the rows of a process.
+
+    Parameters
+    ----------
+    gid : (n_owned,) int32
+    plan : HaloPlan
+        Of the first plan-rank, as the host planned last.
+    n_owned, n_local : int
+        Of all plan-ranks of the process.
+    """
+
+    gid: NDArray[np.int32]
+    plan: HaloPlan
+    n_owned: int
+    n_local: int
 
 
 class DevicePart:

@@ -25,7 +25,7 @@ from pulsemd.engine.coupling import StepFlags, degrees_of_freedom, step_flags
 from pulsemd.engine.energies import ENERGY_SCALE, FORCE_SCALE, N_PAIR_SUMS, N_SUMS, SLOTS, VIRIAL
 from pulsemd.engine.gpu_constants import update_constants
 from pulsemd.engine.gpu_failure import failure_on_device
-from pulsemd.engine.lattice import add_background, gpu_lattice_sum
+from pulsemd.engine.lattice import add_background, gpu_lattice_sum, settle_lattice
 from pulsemd.engine.local import exclusion_pairs
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.setup import inner_cutoff
@@ -175,9 +175,7 @@ class GpuRank:
         work: list[tuple[str, Any, Callable[[bool], None]]] = []
         lattice = self._lattice
         if lattice is not None:
-            work.append(
-                ("lattice", self.device.new_stream(priority=-1), lambda energies: lattice.add_forces())
-            )
+            work.append(("lattice", lattice.stream, lambda energies: lattice.add_forces()))
         self._adds_exclusions = self._exclusions.rest_can_be_added and self._update.clears_forces
         if self._bonded.n_terms or self._adds_exclusions:
             work.append(("bonded", self.device.new_stream(priority=-1), self._add_within_molecules))
@@ -225,8 +223,7 @@ class GpuRank:
         self._exclusions.settle_in(slots, self.f, self._pair_sums, aside if self._adds_exclusions else None)
         self._bonded.settle_in(slots, self.f, self._sums, aside)
         if self._lattice is not None:
-            recip, virial = SLOTS["coulomb_recip"], self._sums[VIRIAL : VIRIAL + 9]
-            self._lattice.settle_in(slots, self.f, self._sums[recip : recip + 1], virial, streams["lattice"])
+            settle_lattice(self._lattice, [slots], [self.f], self._sums)
         words = (self._pairs.error_word, self._bonded.error_word, self._update.control)
         self._status = Mirror(self.device, (*words, self._pairs.pairs.counters), 2)
         self._earlier = None

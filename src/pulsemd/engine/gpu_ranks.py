@@ -1,8 +1,9 @@
 """The plan-ranks of one GPU process of several: the surface of `pulsemd.engine.rank.Rank` for all of them together.
 
 Between searches a step has two branches. The main stream computes the forces among owned atoms. Beside it, on a stream
-of high priority, positions go to the ghosts, the forces that need ghosts follow, and ghost forces go back. The two
-join before the atoms move. On rungs whose exchange the device starts itself, a run of steps is one graph.
+of high priority, positions go to the ghosts, the forces that need ghosts follow, and ghost forces go back. With PME
+there is a third, for the mesh of all ranks of the process. All join before the atoms move. On rungs whose exchange the
+device starts itself, a run of steps is one graph.
 
 How atoms change their ranks at a search: see `pulsemd.engine.gpu_search`.
 """
@@ -11,7 +12,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -27,16 +27,16 @@ from pulsemd.engine.coupling import StepFlags, degrees_of_freedom, step_flags
 from pulsemd.engine.energies import ENERGY_SCALE, N_PAIR_SUMS, N_SUMS
 from pulsemd.engine.gpu_constants import update_constants
 from pulsemd.engine.gpu_failure import failure_on_device
-from pulsemd.engine.gpu_part import DevicePart
+from pulsemd.engine.gpu_part import DevicePart, ProcessRows
 from pulsemd.engine.gpu_rank import ENERGIES_AHEAD, PRUNE_INTERVAL
 from pulsemd.engine.gpu_region import region_of
 from pulsemd.engine.gpu_search import PartSearch, sum_over_processes
+from pulsemd.engine.lattice import add_background, gpu_lattice_sum, settle_lattice
 from pulsemd.engine.local import exclusion_pairs
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.setup import inner_cutoff
 from pulsemd.engine.system import System, group_reach
 from pulsemd.engine.terms import TermOwnership
-from pulsemd.halo import HaloPlan
 from pulsemd.kernels.nonbonded.exclusions import count_within, self_energy
 from pulsemd.schedule.graphs import StepGraphs
 from pulsemd.schedule.phase import Phase, PhaseTimer
@@ -44,25 +44,6 @@ from pulsemd.schedule.trace import HOST_SPANS, DeviceTrace, Event
 
 if TYPE_CHECKING:
     from pulsemd.halo.device.transport import GpuTransport
-
-
-@dataclass(frozen=True)
-class ProcessRows:
-    """What a summary says of the rows of a process.
-
-    Parameters
-    ----------
-    gid : (n_owned,) int32
-    plan : HaloPlan
-        Of the first plan-rank, as the host planned last.
-    n_owned, n_local : int
-        Of all plan-ranks of the process.
-    """
-
-    gid: NDArray[np.int32]
-    plan: HaloPlan
-    n_owned: int
-    n_local: int
 
 
 class GpuRanks:
@@ -84,6 +65,8 @@ class GpuRanks:
         If no grid fits, or atoms, pairs or terms are lost or counted twice.
     TopologyError
         If constraints tie too many atoms together.
+    ConfigError
+        If the transport cannot add up the charges of PME.
     """
 
     energies_ahead, frames_ahead = ENERGIES_AHEAD, 1
@@ -117,6 +100,8 @@ class GpuRanks:
             )
             for rank in transport.ranks
         ]
+        self._pair_constants = self._parts[0].pairs.constants
+        self._lattice = gpu_lattice_sum(device, system, self._pair_constants, self.reproducible, transport)
         self._r_inner = None if self.reproducible else inner_cutoff(system, r_list, PRUNE_INTERVAL, nstlist)
         self.sums: NDArray[np.float64] = np.zeros(N_SUMS + 9)
         self._make_reductions()
@@ -132,7 +117,7 @@ class GpuRanks:
             self._ghost_stream,
         )
         captured = options.graph and self._search.starts_itself
-        self._graphs = StepGraphs(device) if captured else None
+        self._graphs = StepGraphs(device, self._lattice is not None) if captured else None
         self._first_step = self._clock = system.step
         for part in self._parts:
             part.update.set_step(system.step)
@@ -142,6 +127,7 @@ class GpuRanks:
         self._phases, self._silent = self.phases(), PhaseTimer()
         self._mirror = self._new_mirror()
         self._search.start(extent)
+        self._settle_lattice()
         self._verify_masks()
 
     def _make_reductions(self) -> None:
@@ -172,9 +158,18 @@ class GpuRanks:
         """Migrate, plan the halo, and build the pair lists; collective."""
         before = self._search.versions
         self._search.again()
-        if self._graphs is not None and before != self._search.versions:
-            self._graphs.clear()
+        if before != self._search.versions:
+            self._settle_lattice()
+            if self._graphs is not None:
+                self._graphs.clear()
         self._first_step = self._clock
+
+    def _settle_lattice(self) -> None:
+        """Let the lattice sum refer to the arrays of all parts; the first of all ranks has its energy."""
+        if self._lattice is not None:
+            first = self.transport.ranks.start == 0
+            slots, forces = [part.slots for part in self._parts], [part.forces for part in self._parts]
+            settle_lattice(self._lattice, slots, forces, self._parts[0].sums if first else None)
 
     @property
     def n_searches(self) -> int:
@@ -281,30 +276,54 @@ class GpuRanks:
 
     def force_phases(self) -> tuple[Phase, ...]:
         """Phases that bring the forces of owned atoms up to date."""
-        send = self._phase("halo.forward.begin", lambda: self._search.channel_x.forward_begin(), beside=True)
+        ghosts = "ghosts", self._ghost_stream
+        solve, add = self._lattice_phases()
         return (
-            Phase(send.name, partial(self._beside, send.call)),
+            self._fork("halo.forward.begin", lambda: self._search.channel_x.forward_begin(), *ghosts),
+            *solve,
             self._phase("forces.start", self._start_forces),
+            *add,
             self._phase("forces.local", self._local_forces),
             self._end_phase("halo.forward.end", lambda: self._search.channel_x.forward_end()),
-            self._phase("forces.nonlocal", self._ghost_forces, beside=True),
-            self._phase("halo.reverse.begin", lambda: self._search.channel_f.reverse_begin(), beside=True),
+            self._phase("forces.nonlocal", self._ghost_forces, *ghosts),
+            self._phase("halo.reverse.begin", lambda: self._search.channel_f.reverse_begin(), *ghosts),
             self._end_phase("halo.reverse.end", self._take_forces),
+        )
+
+    def _lattice_phases(self) -> tuple[list[Phase], list[Phase]]:
+        """What finds the potential of the lattice sum, and what adds its forces to those that have begun."""
+        lattice = self._lattice
+        if lattice is None:
+            return [], []
+        stream = "lattice", lattice.stream
+        return (
+            [
+                self._fork(
+                    "forces.lattice.solve", lambda: lattice.find_potential(self.flags.energies), *stream
+                )
+            ],
+            [self._fork("forces.lattice.begin", lattice.add_forces, *stream)],
         )
 
     def _end_phase(self, name: str, call: Callable[[], None]) -> Phase:
         """The end of an exchange: mere order between streams where the device drives it, and then not marked."""
-        return Phase(name, call) if self._search.starts_itself else self._phase(name, call, beside=True)
-
-    def _phase(self, name: str, call: Callable[[], None], beside: bool = False) -> Phase:
-        """A phase; ``beside``: on the stream of ghosts."""
-        if self._trace is None:
+        if self._search.starts_itself:
             return Phase(name, call)
-        return self._trace.phase(name, call, *(("ghosts", self._ghost_stream) if beside else ()))
+        return self._phase(name, call, "ghosts", self._ghost_stream)
 
-    def _beside(self, call: Callable[[], None]) -> None:
-        self.device.fork(self._ghost_stream)
-        call()
+    def _phase(self, name: str, call: Callable[[], None], lane: str = "main", stream: Any = None) -> Phase:
+        """A phase; times, if they are wanted, are those of its stream, by default the main one."""
+        return Phase(name, call) if self._trace is None else self._trace.phase(name, call, lane, stream)
+
+    def _fork(self, name: str, call: Callable[[], None], lane: str, stream: Any) -> Phase:
+        """A phase of another stream that begins after what the main stream has so far."""
+        phase = self._phase(name, call, lane, stream)
+
+        def begin() -> None:
+            self.device.fork(stream)
+            phase.call()
+
+        return Phase(name, begin)
 
     def _start_forces(self) -> None:
         for part in self._parts:
@@ -327,6 +346,8 @@ class GpuRanks:
     def _take_forces(self) -> None:
         self._search.channel_f.reverse_end()
         self.device.join(self._ghost_stream)
+        if self._lattice is not None:
+            self.device.join(self._lattice.stream)
         for part in self._parts:
             part.clear_ghost_forces()  # beside the update
 
@@ -371,6 +392,8 @@ class GpuRanks:
         part = self._parts[0]
         control, sums = part.update.as_record(copies[2]), copies[-1]
         self_energy(self.system.topology.charge, part.excluded_constants, sums[:N_PAIR_SUMS])
+        if self._lattice is not None:
+            add_background(sums, self.system, self._pair_constants)
         self.sums = sums.astype(np.float64) / (ENERGY_SCALE if self.reproducible else 1.0)
         self.kinetic = 0.5 * float(control["before"] + control["after"])
         self.thermostat_work = float(control["work"])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pulsemd.base.errors import InputError
+from pulsemd.base.errors import ConfigError, InputError
 from pulsemd.device.cuda import CudaDevice
 from pulsemd.engine.energies import ENERGY_SCALE, SLOTS, VIRIAL
 from pulsemd.engine.system import System
@@ -16,6 +17,10 @@ from pulsemd.kernels.nonbonded.settings import PairConstants
 from pulsemd.kernels.pme.gpu import GpuLatticeSum
 from pulsemd.kernels.pme.lattice_sum import LatticeSum, background_energy
 from pulsemd.kernels.pme.mesh import Mesh, mesh_size
+from pulsemd.kernels.search.gpu_layout import Slots
+
+if TYPE_CHECKING:
+    from pulsemd.halo.device.transport import GpuTransport
 
 MOST_SKEWED = 1.2
 """How much more skewed than the run's box that of the files may be for the mesh to be along its vectors, as in gmx."""
@@ -59,12 +64,40 @@ def add_background(sums: NDArray[Any], system: System, constants: PairConstants)
 
 
 def gpu_lattice_sum(
-    device: CudaDevice, system: System, constants: PairConstants, fixed: bool
+    device: CudaDevice,
+    system: System,
+    constants: PairConstants,
+    fixed: bool,
+    transport: GpuTransport | None = None,
 ) -> GpuLatticeSum | None:
-    """The lattice sum of a system on a device, in fixed point if asked for; None for other electrostatics."""
+    """The lattice sum of a system on a device, in fixed point if asked for; None for other electrostatics.
+
+    Raises
+    ------
+    ConfigError
+        If there are several processes, and stores of their GPUs do not reach each other.
+    """
     if not constants.beta:
         return None
-    return GpuLatticeSum(device, system_mesh(system, on_gpu=True), constants.beta, fixed)
+    if transport is not None and transport.memory.n_processes > 1 and transport.may_put:
+        raise ConfigError(
+            f"--transport {transport.name}: PME on several GPUs adds up charges by stores of each in the memory of the "
+            "others, which this transport does not have; use --transport nvshmem-fused where NVLink or PCIe connects "
+            "the GPUs, or all ranks on one GPU by --ranks-per-gpu, or --device cpu"
+        )
+    mesh = system_mesh(system, on_gpu=True)
+    return GpuLatticeSum(device, mesh, constants.beta, fixed, transport)
+
+
+def settle_lattice(
+    lattice: GpuLatticeSum, slots: Sequence[Slots], forces: Sequence[Any], sums: Any | None
+) -> None:
+    """Let a lattice sum on a device refer to the atoms and forces of each rank of its process, and add its energy and
+    virial to ``sums`` (at least N_SUMS,), if given."""
+    energy = virial = None
+    if sums is not None:
+        energy, virial = sums[SLOTS["coulomb_recip"] :][:1], sums[VIRIAL : VIRIAL + 9]
+    lattice.settle_in(slots, forces, energy, virial)
 
 
 class LatticeForces:

@@ -38,7 +38,7 @@ def pme_program(file: str, fixed: bool, order: int, whole: bool, energies: bool 
     macros = {"FIXED": int(fixed), "ENERGIES": int(energies), "ORDER": order}
     macros["THREADS"] = spread_threads(fixed, order) if file == "spread.cu" else THREADS
     macros |= {"LANES": lanes_of(order), "WHOLE": int(whole)}
-    headers = ("pulsemd.kernels.bonded",)
+    headers = ("pulsemd.kernels.bonded", "pulsemd.kernels.search")
     return CudaProgram("pulsemd.kernels.pme", file, tuple(macros.items()), exact=fixed, headers=headers)
 
 

@@ -21,11 +21,14 @@ __device__ __forceinline__ void shifted(const Real (&values)[ORDER], int by, Rea
     if (two) padded[0] = padded[1] = 0;
 }
 
-// x : (n, 4) int32, charge in the fourth word; gid : (n,) int32, -1 in empty slots; frame : (9,) int32
+// x : (n, 4) int32, charge in the fourth word; gid : (n,) int32, -1 in empty slots; counters : see pair_list.cuh, or null
+// frame : (9,) int32
 // mesh : (a, b, 2 row), potential; inverse : (9,) double, of the box; f : (n, 4), added to
 extern "C" __global__ void __launch_bounds__(THREADS)
-    gather_forces(const int4* __restrict__ x, const int* __restrict__ gid, int n, const int* __restrict__ frame, const Real* __restrict__ mesh, int n_a,
-                  int n_b, int n_c, int row, const double* __restrict__ inverse, Force* f) {
+    gather_forces(const int4* __restrict__ x, const int* __restrict__ gid, int n, const long long* counters,
+                  const int* __restrict__ frame, const Real* __restrict__ mesh, int n_a, int n_b, int n_c, int row,
+                  const double* __restrict__ inverse, Force* f) {
+    n = end_of_owned(counters, n);
     const int t = blockIdx.x * THREADS + threadIdx.x, slot = t / LANES, plane = t % LANES;
     const bool here = slot < n && gid[slot] >= 0;
     const int4 at = here ? on_mesh(x[slot], frame) : make_int4(0, 0, 0, 0);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "geometry.cuh"
+#include "pair_list.cuh"
 
 #if FIXED
 typedef double Real;

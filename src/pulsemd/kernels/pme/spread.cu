@@ -79,11 +79,13 @@ __device__ __forceinline__ void add_to_tile(Tile& tile, const Box& box, const Pa
 }
 #endif
 
-// x : (n, 4) int32, charge in the fourth word; gid : (n,) int32, -1 in empty slots; frame : (9,) int32
+// x : (n, 4) int32, charge in the fourth word; gid : (n,) int32, -1 in empty slots; counters : see pair_list.cuh, or null
+// frame : (9,) int32
 // mesh : FIXED (a, b, c) int64; else (a, b, 2 row) float32; added to
 extern "C" __global__ void __launch_bounds__(THREADS)
-    spread_charges(const int4* __restrict__ x, const int* __restrict__ gid, int n, const int* __restrict__ frame,
-                   Charge* mesh, int n_a, int n_b, int n_c, int row) {
+    spread_charges(const int4* __restrict__ x, const int* __restrict__ gid, int n, const long long* counters,
+                   const int* __restrict__ frame, Charge* mesh, int n_a, int n_b, int n_c, int row) {
+    n = end_of_owned(counters, n);
     const int t = blockIdx.x * THREADS + threadIdx.x, slot = t / LANES, plane = t % LANES, points[3] = {n_a, n_b, n_c};
     const int4 place = slot < n ? on_mesh(x[slot], frame) : make_int4(0, 0, 0, 0);
     const Real charge = slot < n && gid[slot] >= 0 ? __int_as_float(place.w) : 0.0f;

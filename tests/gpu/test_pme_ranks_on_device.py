@@ -1,0 +1,161 @@
+"""PME on several ranks on GPUs: sums of arrays of processes, and runs against those of one rank."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pulsemd.base.errors import ConfigError, PeerError
+from pulsemd.engine.gpu_control import ProcessControl
+from pulsemd.engine.options import RunOptions
+from pulsemd.engine.simulation import Simulation
+from pulsemd.halo import launch_gpus, open_transport
+from pulsemd.halo.device.array_sum import GpuArraySum
+from pulsemd.halo.device.local import local_transports, on_every_seat
+from pulsemd.halo.device.transport import ExchangeOptions
+from systems import bundled_system
+
+pytestmark = pytest.mark.gpu
+
+PME = {"coulombtype": "pme", "fourierspacing": 0.12, "nsttcouple": 5, "nstcomm": 10}
+STEPS = 60
+TURNS = 5
+
+
+@pytest.fixture(params=[(0,), (0, 0), (0, 0, 0), (0, 1)], ids=str)
+def ordinals(request, device):
+    if device.xp.cuda.runtime.getDeviceCount() <= max(request.param):
+        pytest.skip("needs two GPUs")
+    return request.param
+
+
+def arrays_of(process, n, kind):
+    """What a process adds at each turn: numbers in some places, zeros elsewhere."""
+    rng = np.random.default_rng(process)
+    values = rng.normal(0.0, 1e3, (TURNS, n)).astype(kind)
+    start = process * n // 4
+    values[:, :start] = values[:, start + n // 3 :] = 0
+    values[rng.random((TURNS, n)) < 0.1] = 0
+    return values
+
+
+@pytest.mark.parametrize("n", [4, 1000, 40_000])
+@pytest.mark.parametrize("kind", ["int64", "float32"])
+def test_sums_of_arrays_have_the_bits_of_the_sum_in_the_order_of_processes(ordinals, kind, n):
+    transports = local_transports("nvshmem-fused", 2 * len(ordinals), ordinals, 2.0)
+
+    def run(transport):
+        device, found = transport.device, []
+        total = device.full(n, 7, kind)
+        array_sum = GpuArraySum(transport, total, device.stream)
+        for values in arrays_of(transport.memory.process, n, kind):
+            array_sum.own.set(values, stream=device.stream)
+            array_sum.sum()
+            found.append(device.to_host(total))
+        transport.check()
+        assert not device.to_host(array_sum.own).any()
+        return found
+
+    expected = np.zeros((TURNS, n), kind)
+    for process in range(len(ordinals)):
+        expected += arrays_of(process, n, kind)
+    for found in on_every_seat(transports, run):
+        assert np.array_equal(np.array(found), expected)
+
+
+def test_a_sum_of_arrays_that_a_process_does_not_join_is_reported(device):
+    transports = local_transports("nvshmem-fused", 2, (0, 0), 0.3)
+
+    def run(transport):
+        total = transport.device.zeros(1000, np.float32)
+        array_sum = GpuArraySum(transport, total, transport.device.stream)
+        if transport.ranks.start == 0:
+            array_sum.sum()
+        transport.settle()
+        transport.meet()
+        with pytest.raises(PeerError) as caught:
+            transport.check()
+        return str(caught.value)
+
+    reports = on_every_seat(transports, run)
+    assert "rank 0 waited 0.3 s for rank 1" in reports[0]
+    assert "a sum of 1000 float32" in reports[0]
+    assert "a wait of another process expired" in reports[1]
+
+
+def on_ranks(system, n_ranks, precision, **options):
+    """A simulation of several plan-ranks in this process."""
+    (transport,) = local_transports("nvshmem-fused", n_ranks)
+    chosen = RunOptions(device="cuda", ranks=n_ranks, precision=precision, **options)
+    return Simulation(ProcessControl(transport), system, chosen)
+
+
+def on_one(system, precision):
+    options = RunOptions(device="cuda", precision=precision)
+    return Simulation(open_transport("loopback"), system, options)
+
+
+@pytest.mark.parametrize("name", ["water", "peptide"])
+@pytest.mark.parametrize("n_ranks", [1, 2, 4, 8])
+def test_the_trajectory_with_pme_on_ranks_has_the_hash_of_one(device, n_ranks, name):
+    system = bundled_system(name, **PME)
+    alone, ranks = on_one(system, "reproducible"), on_ranks(system, n_ranks, "reproducible")
+    for simulation in (alone, ranks):
+        simulation.run(STEPS)
+    assert ranks.trajectory_hash() == alone.trajectory_hash()
+    expected, found = alone.evaluate(), ranks.evaluate()
+    for term, value in expected.items():
+        assert found[term] == pytest.approx(value, rel=1e-9, abs=1e-9), term
+
+
+@pytest.mark.parametrize("n_ranks", [1, 4])
+def test_energies_with_pme_on_ranks_equal_those_of_a_cpu(device, n_ranks):
+    system = bundled_system("peptide", **PME)
+    options = RunOptions(device="cpu", precision="reproducible")
+    reference = Simulation(open_transport("loopback"), system, options).evaluate()
+    mine = on_ranks(system, n_ranks, "fast").evaluate()
+    for term in reference.keys() - {"pressure", "total", "conserved"}:
+        assert mine[term] == pytest.approx(reference[term], rel=1e-5, abs=2e-2), term
+    assert mine["pressure"] == pytest.approx(reference["pressure"], rel=1e-4, abs=2.0)
+
+
+def test_energy_with_pme_is_conserved_on_ranks_in_fast_mode(device):
+    ranks = on_ranks(bundled_system(**{**PME, "tcoupl": "no", "nsttcouple": 10}), 4, "fast")
+    ranks.run(100)
+    before = ranks.evaluate()["conserved"]
+    ranks.run(1000)
+    assert abs(ranks.evaluate()["conserved"] - before) < 20.0
+    assert np.isfinite(before)
+
+
+def test_pme_on_processes_that_no_stores_connect_is_refused_with_the_remedy(device):
+    transports = local_transports("nvshmem-fused", 2, (0, 0), options=ExchangeOptions(put_ranks=(1,)))
+    system = bundled_system(**PME)
+
+    def run(transport):
+        with pytest.raises(ConfigError, match="use --transport nvshmem-fused where NVLink or PCIe connects"):
+            Simulation(ProcessControl(transport), system, RunOptions(device="cuda", ranks=2))
+
+    on_every_seat(transports, run)
+
+
+@pytest.mark.parametrize("per_gpu", [1, 2, 4])
+@pytest.mark.parametrize("name", ["water", "peptide"])
+def test_the_trajectory_with_pme_on_two_gpus_has_the_hash_of_one(device, name, per_gpu):
+    if device.xp.cuda.runtime.getDeviceCount() < 2:
+        pytest.skip("needs two GPUs")
+    system = bundled_system(name, **PME)
+    alone = on_one(system, "reproducible")
+    alone.run(STEPS)
+    found = launch_gpus(2, f"{__name__}:hash_and_energies", name, "nvshmem-fused", ranks_per_gpu=per_gpu)
+    assert found[0] == alone.trajectory_hash()
+    for term, value in alone.evaluate().items():
+        assert found[1][term] == pytest.approx(value, rel=1e-9, abs=1e-9), term
+
+
+def hash_and_energies(transport, name):
+    """Of a run of the ranks of all processes."""
+    options = RunOptions(device="cuda", ranks=transport.size, precision="reproducible")
+    simulation = Simulation(ProcessControl(transport), bundled_system(name, **PME), options)
+    simulation.run(STEPS)
+    return simulation.trajectory_hash(), simulation.evaluate()
