@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from pulsemd.base.errors import OutputError, PeerError, TransportError
+from pulsemd.base.errors import DomainError, OutputError, PeerError, TransportError
 from pulsemd.engine.gpu_control import control_of
 from pulsemd.engine.gpu_search import GRAPH_RUNGS
 from pulsemd.engine.options import PlanKind, Precision, RunOptions
@@ -147,31 +147,41 @@ def _keep(bench: MdBench, row: dict[str, Any], n_gpus: int) -> None:
 def _rows(world: GpuWorld, bench: MdBench, system: System) -> Iterator[dict[str, Any]]:
     here = {"device": world.device.name, "n_gpus": world.n_processes, "n_ranks": world.size}
     if bench.alone:
-        found = None
-        if world.process == 0:
-            with open_transport("loopback") as transport:
-                found = _row(transport, system, replace(bench, trace=False), RunOptions(device="cuda"))
-        yield here | {"n_gpus": 1, "n_ranks": 1} | (world.gather(found)[0] or {})
+        yield here | {"n_gpus": 1, "n_ranks": 1} | _alone(world, bench, system)
     for plan in bench.plans:
         for rung in bench.rungs:
+            named = here | {"plan": plan, "transport": rung}
             try:
-                gpu = open_rung(world, rung)
-            except TransportError as error:
+                with open_rung(world, rung) as gpu:
+                    for options in _ways(world, bench, rung, plan):
+                        yield named | _row(control_of(gpu), system, bench, options)
+            except (TransportError, DomainError) as error:
                 if isinstance(error, PeerError):
                     raise
-                yield here | {"plan": plan, "transport": rung, "path": f"failed: {error}"}
-                continue
-            with gpu:
-                for graph in (True, False) if bench.without_graphs and rung in GRAPH_RUNGS else (True,):
-                    options = RunOptions(
-                        ranks=world.size,
-                        grid=next((grid for grid in bench.grids if prod(grid) == world.size), None),
-                        plan=plan,
-                        device="cuda",
-                        ranks_per_gpu=world.ranks_per_gpu,
-                        graph=graph,
-                    )
-                    yield here | {"plan": plan} | _row(control_of(gpu), system, bench, options)
+                yield named | {"path": f"failed: {error}"}
+
+
+def _alone(world: GpuWorld, bench: MdBench, system: System) -> dict[str, Any]:
+    """One GPU by itself, while the others wait."""
+    found: dict[str, Any] = {}
+    if world.process == 0:
+        with open_transport("loopback") as transport:
+            found = _row(transport, system, replace(bench, trace=False), RunOptions(device="cuda"))
+    return world.gather(found)[0]
+
+
+def _ways(world: GpuWorld, bench: MdBench, rung: str, plan: PlanKind) -> Iterator[RunOptions]:
+    """How a rung is run."""
+    grid = next((grid for grid in bench.grids if prod(grid) == world.size), None)
+    for graph in (True, False) if bench.without_graphs and rung in GRAPH_RUNGS else (True,):
+        yield RunOptions(
+            ranks=world.size,
+            grid=grid,
+            plan=plan,
+            device="cuda",
+            ranks_per_gpu=world.ranks_per_gpu,
+            graph=graph,
+        )
 
 
 def _row(transport: Transport, system: System, bench: MdBench, options: RunOptions) -> dict[str, Any]:
