@@ -116,7 +116,7 @@ def measure(world: GpuWorld, bench: MdBench) -> list[dict[str, Any]]:
     for name in bench.systems:
         for n_atoms in bench.atoms:
             system = liquid(name, n_atoms, bench.nstlist)
-            for found in _rows(world, bench, system):
+            for found in _rows(world, replace(bench, systems=(name,)), system):
                 rows.append(dict.fromkeys(COLUMNS, "") | bench.about | found)
                 rows[-1] |= {"system": name, "n_atoms": system.topology.n_atoms}
                 if world.process == 0:
@@ -263,12 +263,22 @@ def _exposure(transport: Transport, system: System, bench: MdBench, options: Run
     traces = transport.allgather(simulation.trace())
     found = mean_exposure(spans_of(traces))
     if bench.out is not None and transport.rank == 0:
-        about = {"atoms": system.topology.n_atoms, "ranks": transport.size, "transport": transport.name}
-        about["graph"] = "yes" if isinstance(simulation.rank.graph_report(), dict) else "no"
-        name = "__".join(("trace", *(str(value) for value in about.values())))
-        write_trace(bench.out / f"{name}.json", traces, about | {"device": simulation.rank.device_name})
+        graph = isinstance(simulation.rank.graph_report(), dict)
+        about = {
+            "system": f"{bench.systems[0]}, {system.topology.n_atoms} atoms",
+            "ranks": transport.size,
+            "grid": str(simulation.grid),
+            "transport": transport.name + (", one graph" if graph else ""),
+            "device": simulation.rank.device_name,
+        }
+        write_trace(bench.out / _trace_name(bench, system, transport, graph), traces, about)
     return {
         "us_traced": round(found.step, 2),
         "us_exposed": round(found.exposed, 2),
         "us_idle": round(found.idle, 2),
     }
+
+
+def _trace_name(bench: MdBench, system: System, transport: Transport, graph: bool) -> str:
+    size = f"{bench.systems[0]}-{system.topology.n_atoms}__{transport.size}-ranks"
+    return f"trace__{size}__{transport.name}{'-graph' if graph else ''}.json"
