@@ -15,6 +15,7 @@ from pulsemd.io.checkpoint import read_checkpoint
 from pulsemd.io.gromacs.gro import read_gro
 from pulsemd.io.trajectory import read_dcd
 from pulsemd.io.xdr import XdrWriter
+from pulsemd.systems import system_files
 
 
 def attempt(tmp_path, capsys, words, *more, command="run"):
@@ -51,6 +52,37 @@ def test_overlapping_waters_stop_three_ranks_together_with_the_first_cause(pulse
     assert re.search(r"error: rank \d, step 0: SOL 1(01)? ", done.stderr)
     assert "Traceback" not in done.stderr
     assert (pulsemd.folder / "out" / "crash.gro").exists()
+
+
+def test_box_that_shrinks_too_fast_for_the_list_ends_the_run_on_all_ranks(pulsemd):
+    scaled = {
+        "pcoupl": "berendsen",
+        "tau_p": 0.01,
+        "compressibility": "4.5e-5",
+        "ref_p": 100000,
+        "nstpcouple": 1,
+    }
+    words = write_input(pulsemd.folder, **scaled)
+    done = pulsemd("run", *words, "-o", "out", "--steps", 60, "--ranks", 2, "--device", "cpu")
+    assert done.returncode == 6, done.stderr
+    assert done.stderr.count("error:") == 1
+    assert re.search(
+        r"step \d+: the barostat changed the box by -[\d.]+ % since the last search", done.stderr
+    )
+
+
+def test_restrained_atoms_with_a_barostat_need_scaled_references(tmp_path, capsys):
+    files = system_files("peptide")
+    first, *others = files.topology.read_text().split("[ moleculetype ]")
+    others[0] += "\n[ position_restraints ]\n1 1 1000 1000 1000\n\n"
+    (tmp_path / "topol.top").write_text("[ moleculetype ]".join([first, *others]))
+    text = files.parameters.read_text().replace("pcoupl ", "pcoupl = berendsen ;")
+    (tmp_path / "run.mdp").write_text(text + "ref-p = 1\ncompressibility = 4.5e-5\n")
+    words = ["-f", str(tmp_path / "run.mdp"), "-p", str(tmp_path / "topol.top")]
+    words += [word for flag in ("-c", "-r") for word in (flag, str(files.configuration))]
+    code, said = attempt(tmp_path, capsys, words, "--steps", 1)
+    assert code == 3
+    assert "refcoord-scaling = no is not supported with position restraints" in said
 
 
 def test_overlapping_waters_in_a_single_point_are_an_error_too(tmp_path, capsys):

@@ -20,7 +20,7 @@ def simulate(system, precision, device="cuda"):
 
 def virial_of(simulation):
     """Virial of the last energies without constraints, (9,) kJ/mol, and the largest element of its parts."""
-    sums = simulation.rank.sums
+    sums = simulation.rank.found.sums
     parts = sums[VIRIAL:N_PAIR_SUMS], sums[N_SUMS:]
     return sum(parts), np.abs(parts).max()
 

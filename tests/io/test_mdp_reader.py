@@ -12,6 +12,7 @@ from pulsemd.forcefield.settings import RunSettings
 from pulsemd.io.gromacs import read_settings, to_mdp
 
 DATA = Path(__file__).parent / "data"
+SCALED = "pcoupl = berendsen\nref-p = 1\ncompressibility = 4.5e-5\n"
 COUPLED = "tcoupl = V-rescale\ntc-grps = System\ntau-t = 0.5\nref-t = 300\n"
 
 
@@ -117,7 +118,14 @@ def test_mdp_option_without_effect_listed_once(tmp_path: Path, text: str, messag
         ("comm-mode = angular\n", 1, "supported: linear, none"),
         ("gen-vel = maybe\n", 1, "not a valid value"),
         ("define = POSRES\n", 1, "written as -D"),
-        ("pcoupl = Parrinello-Rahman\n", 1, "is not supported: only no"),
+        ("pcoupl = MTTK\n", 1, "supported: no, berendsen, c-rescale"),
+        ("pcoupl = C-rescale\n", 1, "needs a temperature"),
+        ("pcoupl = berendsen\npcoupltype = anisotropic\n", 2, "supported: isotropic, semiisotropic"),
+        ("pcoupl = berendsen\ncompressibility = 4.5e-5\n", 1, "needs 1 value.s. of ref_p"),
+        ("pcoupl = berendsen\nref-p = 1\ncompressibility = 1 2\n", 3, "needs 1 value.s. of compress"),
+        ("pcoupl = berendsen\nref-p = 1\ncompressibility = 0\n", 3, "nor 0 in every direction"),
+        (SCALED + "tau-p = 0\n", 4, "must be positive"),
+        (SCALED + "nstpcouple = 0\n", 4, "at least 1"),
         ("freezegrps = SOL\n", 1, "only an empty value"),
         ("electric-field-x = 1 0 0 0\n", 1, "only 0"),
         ("free-energy = yes\n", 1, "only no"),
@@ -206,3 +214,16 @@ def test_settings_of_two_coupled_groups_are_written_with_a_value_for_each(tmp_pa
         ["0.5", "0.5"],
         ["300.0", "300.0"],
     ]
+
+
+def test_mdp_barostat_without_nstpcouple_couples_25_times_in_tau_p(tmp_path: Path) -> None:
+    assert read(tmp_path, SCALED + "dt = 0.002\nnstpcouple = -1\ntau-p = 0.2\n").nstpcouple == 4
+    settings = read(tmp_path, SCALED)
+    assert (settings.nstpcouple, settings.tau_p, settings.ref_p) == (10, 1.0, (1.0,))
+
+
+def test_mdp_barostat_written_reads_back_to_the_same(tmp_path: Path) -> None:
+    text = SCALED.replace("4.5e-5", "4.5e-5 0").replace("= 1\n", "= 1 -50\n") + "pcoupltype = semiisotropic\n"
+    settings = read(tmp_path, text)
+    again = read(tmp_path, to_mdp(settings))
+    assert replace(again, ignored=()) == replace(settings, ignored=())

@@ -14,6 +14,7 @@ import pytest
 from run_files import workers_of, write_input
 
 from pulsemd.cli.main import main
+from pulsemd.io.energies import read_energies
 
 COMMON = ["--precision", "reproducible", "--device", "cpu"]
 
@@ -66,9 +67,29 @@ def test_restart_of_a_peptide_in_water_gives_the_same_hash_and_files(tmp_path):
     same_results(tmp_path / "whole", tmp_path / "part")
 
 
-def test_restart_in_fast_mode_stays_close(tmp_path):
-    from pulsemd.io.energies import read_energies
+@pytest.mark.parametrize("kind", ["isotropic", "semiisotropic"])
+def test_restart_with_a_barostat_on_other_ranks_gives_the_same_hash_and_files(pulsemd, kind):
+    values = {"isotropic": ("4.5e-5", "1"), "semiisotropic": ("4.5e-5 3e-5", "1 1")}[kind]
+    given = {"pcoupl": "c-rescale", "pcoupltype": kind, "compressibility": values[0], "ref_p": values[1]}
+    given |= {
+        "nstpcouple": 3,
+        "tau_p": 0.5,
+        "tcoupl": "v-rescale",
+        "tc_grps": "System",
+        "tau_t": 0.5,
+        "ref_t": 300,
+    }
+    words = write_input(pulsemd.folder, nstenergy=10, nstcalcenergy=10, nstxout_compressed=4, **given)
+    whole = run(pulsemd.folder, words, "whole", 70)
+    run(pulsemd.folder, words, "part", 23, "--ranks", 3)
+    again = run(pulsemd.folder, words, "part", 70, "--ranks", 2, "--restart", pulsemd.folder / "part")
+    assert again["trajectory_hash"] == whole["trajectory_hash"]
+    same_results(pulsemd.folder / "whole", pulsemd.folder / "part")
+    volume = read_energies(pulsemd.folder / "part" / "energies.csv")["volume"]
+    assert len(set(volume)) == len(volume) == 8
 
+
+def test_restart_in_fast_mode_stays_close(tmp_path):
     words = write_input(tmp_path, nstenergy=5, nstcalcenergy=5)
     fast = ["--precision", "fast"]
     run(tmp_path, words, "whole", 30, *fast)

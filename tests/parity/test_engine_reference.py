@@ -39,7 +39,7 @@ def evaluate(transport: Transport, payload: tuple[System, RunOptions]):
     total = np.zeros((system.topology.n_atoms, 3))
     for gid, part in parts:
         total[gid] = part
-    return energies, total, rank.sums[2:11]
+    return energies, total, rank.found.sums[2:11]
 
 
 def tolerance(value: float) -> float:

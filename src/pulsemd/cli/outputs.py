@@ -64,7 +64,7 @@ def open_outputs(transport: Transport, system: System, request: RunRequest, out:
             assert trajectory is not None
             some = slice(None) if request.atoms is None else request.atoms
             positions = _positions(system, request, frame)[some]
-            trajectory.write(frame.step, positions, system.user_box, frame.v[some])
+            trajectory.write(frame.step, positions, frame.cell.user_box, frame.v[some])
 
         def write_last(frame: Frame) -> None:
             _write_frame(out / "final.gro", system, frame, frame.v)
@@ -98,16 +98,17 @@ def _open_trajectory(
 
 def _positions(system: System, request: RunRequest, frame: Frame) -> NDArray[np.float64]:
     """Positions of all atoms as asked for: molecules whole, or unwrapped."""
+    now = system.in_cell(frame.cell)
     if request.positions == "unwrapped":
         assert frame.image is not None
-        return system.unwrapped_positions(frame.x, frame.image)
-    return system.whole_positions(frame.x)
+        return now.unwrapped_positions(frame.x, frame.image)
+    return now.whole_positions(frame.x)
 
 
 def _write_frame(path: Path, system: System, frame: Frame, v: NDArray[np.float32] | None) -> None:
-    title = f"{system.topology.title} t= {frame.time:.5f} step= {frame.step}"
+    now, title = system.in_cell(frame.cell), f"{system.topology.title} t= {frame.time:.5f} step= {frame.step}"
     with replacing(path) as temporary:
-        write_gro(temporary, system.topology, system.whole_positions(frame.x), v, system.user_box, title)
+        write_gro(temporary, now.topology, now.whole_positions(frame.x), v, now.user_box, title)
 
 
 def _reporters(nstenergy: int, interval: int, energies: Any, frame: Any, last: Any) -> list[Reporter]:

@@ -379,7 +379,7 @@ class Simulation:
     @property
     def box(self) -> Float64:
         """Box vectors (3, 3), nm, rows a, b, c."""
-        return self._system.user_box.copy()
+        return (self._system.user_box if self.settings.pcoupl == "no" else self.snapshot.box).copy()
 
     @property
     def time(self) -> float:
@@ -422,7 +422,8 @@ class Simulation:
         return value
 
     def _snapshot(self, frame: Frame) -> Snapshot:
-        return Snapshot(frame.step, frame.time, self._system.whole_positions(frame.x), frame.v, self.box)
+        positions = self._system.in_cell(frame.cell).whole_positions(frame.x)
+        return Snapshot(frame.step, frame.time, positions, frame.v, frame.cell.user_box)
 
     def __repr__(self) -> str:
         about = self._ranks.about

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pulsemd.base.errors import InputError
 from pulsemd.base.version import VERSION
 from pulsemd.domain.lattice import lattice_transform, to_lattice
+from pulsemd.engine.cell import Cell
 from pulsemd.engine.simulation import Simulation
 from pulsemd.engine.system import Continuation, System
 from pulsemd.forcefield.nonbonded import LennardJonesTable
@@ -34,21 +35,24 @@ MAY_DIFFER = (
 def take_checkpoint(simulation: Simulation, topology_hash: str) -> Checkpoint | None:
     """The state of a simulation, on rank 0; collective."""
     system = simulation.system
-    frame, work = simulation.gather(), simulation.rank.read_work()
+    frame, (thermostat_work, barostat_work) = simulation.gather(), simulation.rank.read_work()
     searched = None if simulation.search_is_next else simulation.gather_searched()
     if frame is None:
         return None
     return Checkpoint(
         step=frame.step,
-        user_box=system.user_box,
-        box=system.box,
+        user_box=frame.cell.user_box,
+        box=frame.cell.box,
         frame=system.frame,
         x=frame.x,
         v=frame.v,
         searched=None if searched is None else searched.x,
+        searched_box=None if searched is None else searched.cell.box,
+        searched_user_box=None if searched is None else searched.cell.user_box,
         image=frame.image if searched is None else searched.image,
         list_cutoff=simulation.r_list,
-        thermostat_work=work,
+        thermostat_work=thermostat_work,
+        barostat_work=barostat_work,
         precision=simulation.options.precision,
         settings=_plain(system.settings),
         topology=topology_hash,
@@ -97,7 +101,12 @@ def continued_system(
             f"is of precision {checkpoint.precision}; give --precision {checkpoint.precision}", path
         )
     settings = _same_settings(path, checkpoint, settings)
-    start = checkpoint.x if checkpoint.searched is None else checkpoint.searched
+    now = Cell(checkpoint.box, checkpoint.user_box)
+    start, cell = checkpoint.x, now
+    if checkpoint.searched is not None:
+        start = checkpoint.searched
+        if checkpoint.searched_box is not None and checkpoint.searched_user_box is not None:
+            cell = Cell(checkpoint.searched_box, checkpoint.searched_user_box)
     restrained = None
     if reference is not None:
         restrained = lattice_transform(to_lattice(reference, checkpoint.user_box), checkpoint.frame)
@@ -105,8 +114,8 @@ def continued_system(
         topology,
         table,
         settings,
-        checkpoint.user_box,
-        checkpoint.box,
+        cell.user_box,
+        cell.box,
         checkpoint.frame,
         start,
         checkpoint.v,
@@ -117,6 +126,8 @@ def continued_system(
             checkpoint.list_cutoff,
             checkpoint.nstlist or settings.nstlist,
             checkpoint.thermostat_work,
+            checkpoint.barostat_work,
+            now,
         ),
         checkpoint.image,
     )

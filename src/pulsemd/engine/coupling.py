@@ -24,7 +24,13 @@ class StepFlags:
     step: int = 0
     energies: bool = False
     thermostat: bool = False
+    barostat: bool = False
     remove_com: bool = False
+
+    @property
+    def sums(self) -> bool:
+        """Whether it needs energies and virial."""
+        return self.energies or self.barostat
 
 
 def step_flags(settings: RunSettings, step: int, energies: bool) -> StepFlags:
@@ -34,6 +40,7 @@ def step_flags(settings: RunSettings, step: int, energies: bool) -> StepFlags:
         step=step,
         energies=energies,
         thermostat=s.tcoupl != "no" and step % s.nsttcouple == 0,
+        barostat=s.pcoupl != "no" and step % s.nstpcouple == 0,
         remove_com=s.comm_mode == "linear" and s.nstcomm > 0 and step % s.nstcomm == 0,
     )
 
@@ -76,6 +83,18 @@ def maxwell_velocities(mass: NDArray[np.float64], temperature: float, seed: int)
     if kinetic > 0:
         v *= math.sqrt(1.5 * BOLTZMANN * temperature * np.count_nonzero(mobile) / kinetic)
     return v.astype(np.float32)
+
+
+def berendsen_factor(kinetic: float, target: float, tau: float, interval: float) -> float:
+    """Factor on all velocities by weak coupling to a heat bath; arguments as for `v_rescale_factor`.
+
+    References
+    ----------
+    H. J. C. Berendsen et al., J. Chem. Phys. 81, 3684 (1984); the factor is kept from 0.8 to 1.25, as in gmx.
+    """
+    if kinetic <= 0.0:
+        return 1.0
+    return min(max(math.sqrt(max(1.0 + interval / tau * (target / kinetic - 1.0), 0.0)), 0.8), 1.25)
 
 
 def v_rescale_factor(

@@ -44,10 +44,42 @@ N_SUMS = N_PAIR_SUMS + len(BONDED) + 1
 
 @dataclass(frozen=True)
 class Kinetic:
-    """Kinetic energy [kJ/mol] and momentum (3,) [amu nm/ps] of all atoms."""
+    """Kinetic energy [kJ/mol], momentum (3,) [amu nm/ps], and kinetic energy along z, of all atoms."""
 
     energy: float
     momentum: NDArray[np.float64]
+    along_z: float
+
+    @property
+    def diagonal(self) -> NDArray[np.float64]:
+        """Kinetic energy along x, y and z (3,), kJ/mol; x and y, which no barostat tells apart, share theirs."""
+        inside = 0.5 * (self.energy - self.along_z)
+        return np.array([inside, inside, self.along_z])
+
+
+@dataclass(frozen=True, eq=False)
+class StepSums:
+    """What the energies of a step follow from, summed over all ranks.
+
+    Parameters
+    ----------
+    sums : (N_SUMS + 9,) float64, kJ/mol
+        Energies and virial by `SLOTS` and `VIRIAL`, then the virial of constraints; virials are sums of r (x) f.
+    kinetic : float, kJ/mol, mean of the two half steps
+    thermostat_work, barostat_work : float, kJ/mol, given so far
+    volume : float, nm^3, of the positions of the step
+    """
+
+    sums: NDArray[np.float64]
+    kinetic: float = 0.0
+    thermostat_work: float = 0.0
+    barostat_work: float = 0.0
+    volume: float = 1.0
+
+    @property
+    def virial(self) -> NDArray[np.float64]:
+        """Diagonal (3,) of the virial of all forces."""
+        return self.sums[VIRIAL : VIRIAL + 9 : 4] + self.sums[N_SUMS : N_SUMS + 9 : 4]
 
 
 RUN_NAMES = (
@@ -71,12 +103,9 @@ def energy_names(kinds: Iterable[str], coulombtype: str, dispersion: bool) -> tu
 
 
 def energy_record(
-    sums: NDArray[np.float64],
+    found: StepSums,
     names: tuple[str, ...],
-    kinetic: float,
-    thermostat_work: float,
     n_dof: int,
-    volume: float,
     total_mass: float,
     dispersion: DispersionCorrection | None = None,
 ) -> dict[str, float]:
@@ -84,13 +113,10 @@ def energy_record(
 
     Parameters
     ----------
-    sums : (N_SUMS + 9,) float64, kJ/mol
-        Energies and virial by `SLOTS` and `VIRIAL`, then the virial of constraints; virials are sums of r (x) f.
+    found : StepSums
     names : tuple of str
         The energies the system has, see `energy_names`.
-    kinetic : float, mean of the two half steps, kJ/mol
-    thermostat_work : float, kJ/mol given by the thermostat so far
-    volume : float, nm^3; total_mass : float, amu
+    total_mass : float, amu
     dispersion : DispersionCorrection or None
         Adds to the energies and to the pressure.
 
@@ -98,17 +124,18 @@ def energy_record(
     -----
     Pressure is (2 E_kin + tr sum r (x) f) / 3V, and that of the long-range correction.
     """
+    sums, kinetic, volume = found.sums, found.kinetic, found.volume
     terms = {name: float(sums[SLOTS[name]]) for name in names if name in SLOTS}
     if dispersion is not None:
         terms[DISPERSION] = dispersion.energy(volume)
     beyond = 0.0 if dispersion is None else dispersion.pressure(volume)
     potential = sum(terms.values())
-    trace = float(sums[VIRIAL : VIRIAL + 9 : 4].sum() + sums[N_SUMS : N_SUMS + 9 : 4].sum())
+    trace = float(found.virial.sum())
     return terms | {
         "potential": potential,
         "kinetic": kinetic,
         "total": potential + kinetic,
-        "conserved": potential + kinetic - thermostat_work,
+        "conserved": potential + kinetic - found.thermostat_work - found.barostat_work,
         "temperature": 2.0 * kinetic / (n_dof * BOLTZMANN) if n_dof > 0 else 0.0,
         "pressure": ((2.0 * kinetic + trace) / (3.0 * volume) + beyond) * BAR,
         "volume": volume,

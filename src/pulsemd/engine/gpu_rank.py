@@ -21,15 +21,16 @@ from pulsemd.device.mirror import Array, Mirror, Snapshots
 from pulsemd.domain.atoms import LocalAtoms
 from pulsemd.domain.grid import choose_grid
 from pulsemd.engine.blowup import Failure, find_overlap
+from pulsemd.engine.cell import Cell
 from pulsemd.engine.coupling import StepFlags, degrees_of_freedom, step_flags
-from pulsemd.engine.energies import ENERGY_SCALE, FORCE_SCALE, N_PAIR_SUMS, N_SUMS, SLOTS, VIRIAL
+from pulsemd.engine.energies import ENERGY_SCALE, FORCE_SCALE, N_PAIR_SUMS, N_SUMS, SLOTS, VIRIAL, StepSums
 from pulsemd.engine.gpu_constants import update_constants
 from pulsemd.engine.gpu_failure import failure_on_device
 from pulsemd.engine.lattice import add_background, gpu_lattice_sum, settle_lattice
 from pulsemd.engine.local import exclusion_pairs
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.setup import inner_cutoff
-from pulsemd.engine.system import System, group_reach
+from pulsemd.engine.system import Continuation, System, group_reach
 from pulsemd.halo import HaloPlan, Transport
 from pulsemd.kernels.bonded.gpu import GpuBonded
 from pulsemd.kernels.nonbonded.exclusions import count_within, self_energy
@@ -98,7 +99,9 @@ class GpuRank:
         self.transport, self.system, self.options, self.r_list = transport, system, options, r_list
         self.reproducible = fixed = options.precision == "reproducible"
         self.flags = StepFlags()
-        self.thermostat_work = 0.0
+        self.barostat_work = 0.0
+        self.cell = self.searched_cell = system.cell
+        self.strained = ""
         self.n_searches = 0
         topology, settings = system.topology, system.settings
         self.n_dof = degrees_of_freedom(topology, settings)
@@ -109,8 +112,7 @@ class GpuRank:
         self.device_name = f"cuda: {self.device.name}"
         self._make_forces(fixed)
         self._r_inner = None if fixed else inner_cutoff(system, r_list, PRUNE_INTERVAL, nstlist)
-        self.sums: NDArray[np.float64] = np.zeros(N_SUMS + 9)
-        self.kinetic = 0.0
+        self.found = StepSums(np.zeros(N_SUMS + 9))
         self._n_list = nstlist
         self._first_step = self._clock = system.step
         self._update.set_step(system.step)
@@ -239,16 +241,16 @@ class GpuRank:
             copy.data.copy_from_device_async(array.data, array.nbytes, self.device.stream)
         return room
 
-    def take_up(self, x: NDArray[np.int32], thermostat_work: float) -> None:
+    def take_up(self, earlier: Continuation) -> None:
         """Go on inside a list lifetime that was built from the positions of its search; as for `Rank`."""
         rows, gid = self.device.to_host(self._slots.x), self.device.to_host(self._slots.gid)
-        rows[gid >= 0, :3] = x[gid[gid >= 0]]
+        rows[gid >= 0, :3] = earlier.x[gid[gid >= 0]]
         with self.device.current():
             self._slots.x[...] = self.device.to_device(rows)
         self._pairs.prune()
         self._start_forces(energies=False, waters_started=False)
-        self._update.set_work(thermostat_work)
-        self.thermostat_work = thermostat_work
+        self._update.set_work(earlier.thermostat_work)
+        self.barostat_work = earlier.barostat_work
 
     def searched(self) -> LocalAtoms:
         """Positions at the last search that was completed, velocities of now; waits for the device."""
@@ -260,9 +262,13 @@ class GpuRank:
         now = self.rows()
         return LocalAtoms(now.gid, by_gid[now.gid], now.v)
 
-    def read_work(self) -> float:
-        """Work of the thermostat so far, kJ/mol; waits for the device."""
-        return float(self._update.read()["work"])
+    def read_work(self) -> tuple[float, float]:
+        """Work of the thermostat and of the barostat so far, kJ/mol; waits for the device."""
+        return float(self._update.read()["work"]), self.barostat_work
+
+    def read_cell(self) -> Cell:
+        """The cell now; waits for the device."""
+        return self.cell
 
     def failure(self) -> Failure | None:
         """What went wrong first since the start; waits for the device."""
@@ -389,9 +395,13 @@ class GpuRank:
         self_energy(self.system.topology.charge, self._excluded_constants, sums[:N_PAIR_SUMS])
         if self._lattice is not None:
             add_background(sums, self.system, self._pairs.constants)
-        self.sums = sums.astype(np.float64) / (ENERGY_SCALE if self.reproducible else 1.0)
-        self.kinetic = 0.5 * float(control["before"] + control["after"])
-        self.thermostat_work = float(control["work"])
+        self.found = StepSums(
+            sums.astype(np.float64) / (ENERGY_SCALE if self.reproducible else 1.0),
+            0.5 * float(control["before"] + control["after"]),
+            float(control["work"]),
+            self.barostat_work,
+            self.cell.volume,
+        )
 
     def evaluate(self, step: int, timer: PhaseTimer) -> None:
         """Energies of the current positions without moving."""
@@ -454,14 +464,14 @@ class GpuRank:
             return self._graphs.report()
         return "none: not wanted"
 
-    def take_rows(self) -> Callable[[], LocalAtoms]:
-        """Copy the rows as they are after the steps launched so far; the function waits for them."""
+    def take_rows(self) -> Callable[[], tuple[LocalAtoms, Cell]]:
+        """Copy rows and cell as they are after the steps launched so far; the function waits for them."""
         read = self._snapshots.take((self._slots.gid, self._slots.x, self._update.velocities))
 
-        def rows() -> LocalAtoms:
+        def rows() -> tuple[LocalAtoms, Cell]:
             gid, x, v = read()
             filled = gid >= 0
-            return LocalAtoms(gid[filled], x[filled, :3], v[filled, :3])
+            return LocalAtoms(gid[filled], x[filled, :3], v[filled, :3]), self.cell
 
         return rows
 

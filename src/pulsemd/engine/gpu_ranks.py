@@ -16,15 +16,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pulsemd.base.errors import DomainError
 from pulsemd.device.mirror import Array, Mirror
 from pulsemd.domain.atoms import LocalAtoms
 from pulsemd.domain.grid import choose_grid
 from pulsemd.engine.blowup import Failure
+from pulsemd.engine.cell import Cell
 from pulsemd.engine.coupling import StepFlags, degrees_of_freedom, step_flags
-from pulsemd.engine.energies import ENERGY_SCALE, N_PAIR_SUMS, N_SUMS
+from pulsemd.engine.energies import ENERGY_SCALE, N_PAIR_SUMS, N_SUMS, StepSums
 from pulsemd.engine.gpu_constants import update_constants
 from pulsemd.engine.gpu_failure import failure_on_device
 from pulsemd.engine.gpu_part import DevicePart, ProcessRows
@@ -35,7 +35,7 @@ from pulsemd.engine.lattice import add_background, gpu_lattice_sum, settle_latti
 from pulsemd.engine.local import exclusion_pairs
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.setup import inner_cutoff
-from pulsemd.engine.system import System, group_reach
+from pulsemd.engine.system import Continuation, System, group_reach
 from pulsemd.engine.terms import TermOwnership
 from pulsemd.kernels.nonbonded.exclusions import count_within, self_energy
 from pulsemd.schedule.graphs import StepGraphs
@@ -77,7 +77,9 @@ class GpuRanks:
         self.transport, self.system, self.options, self.r_list = transport, system, options, r_list
         self.reproducible = options.precision == "reproducible"
         self.flags = StepFlags()
-        self.thermostat_work = self.kinetic = 0.0
+        self.barostat_work = 0.0
+        self.cell = self.searched_cell = system.cell
+        self.strained = ""
         topology, settings = system.topology, system.settings
         self.n_dof = degrees_of_freedom(topology, settings)
         self.total_mass = float(topology.mass.sum())
@@ -103,7 +105,7 @@ class GpuRanks:
         self._pair_constants = self._parts[0].pairs.constants
         self._lattice = gpu_lattice_sum(device, system, self._pair_constants, self.reproducible, transport)
         self._r_inner = None if self.reproducible else inner_cutoff(system, r_list, PRUNE_INTERVAL, nstlist)
-        self.sums: NDArray[np.float64] = np.zeros(N_SUMS + 9)
+        self.found = StepSums(np.zeros(N_SUMS + 9))
         self._make_reductions()
         self._search = PartSearch(
             transport,
@@ -194,22 +196,26 @@ class GpuRanks:
                 "listed twice; please report this"
             )
 
-    def take_up(self, x: NDArray[np.int32], thermostat_work: float) -> None:
+    def take_up(self, earlier: Continuation) -> None:
         """Go on inside a list lifetime that was built from the positions of its search; as for `Rank`."""
         for part in self._parts:
-            part.put_positions(x)
+            part.put_positions(earlier.x)
             part.pairs.prune_all()  # the search pruned at positions that may be many steps older
             part.start_forces(energies=False, waters_started=False)
-            part.update.set_work(thermostat_work)
-        self.thermostat_work = thermostat_work
+            part.update.set_work(earlier.thermostat_work)
+        self.barostat_work = earlier.barostat_work
 
     def searched(self) -> LocalAtoms:
         """Positions at the last search, velocities of now; waits for the device."""
         return _joined([part.searched() for part in self._parts])
 
-    def read_work(self) -> float:
-        """Work of the thermostat so far, kJ/mol; waits for the device."""
-        return float(self._parts[0].update.read()["work"])
+    def read_work(self) -> tuple[float, float]:
+        """Work of the thermostat and of the barostat so far, kJ/mol; waits for the device."""
+        return float(self._parts[0].update.read()["work"]), self.barostat_work
+
+    def read_cell(self) -> Cell:
+        """The cell now."""
+        return self.cell
 
     def failure(self) -> Failure | None:
         """What went wrong first since the start; waits for the device.
@@ -394,9 +400,13 @@ class GpuRanks:
         self_energy(self.system.topology.charge, part.excluded_constants, sums[:N_PAIR_SUMS])
         if self._lattice is not None:
             add_background(sums, self.system, self._pair_constants)
-        self.sums = sums.astype(np.float64) / (ENERGY_SCALE if self.reproducible else 1.0)
-        self.kinetic = 0.5 * float(control["before"] + control["after"])
-        self.thermostat_work = float(control["work"])
+        self.found = StepSums(
+            sums.astype(np.float64) / (ENERGY_SCALE if self.reproducible else 1.0),
+            0.5 * float(control["before"] + control["after"]),
+            float(control["work"]),
+            self.barostat_work,
+            self.cell.volume,
+        )
 
     def evaluate(self, step: int, timer: PhaseTimer) -> None:
         """Energies of the current positions without moving; collective."""
@@ -472,9 +482,9 @@ class GpuRanks:
         """Global ids, positions and velocities of the owned rows now; waits for the device."""
         return _joined([part.rows() for part in self._parts])
 
-    def take_rows(self) -> Callable[[], LocalAtoms]:
-        """A function that gives the rows as they are after the steps launched so far; waits for the device."""
-        rows = self.rows()
+    def take_rows(self) -> Callable[[], tuple[LocalAtoms, Cell]]:
+        """A function that gives rows and cell as they are after the steps launched so far; waits for the device."""
+        rows = self.rows(), self.read_cell()
         return lambda: rows
 
     @property

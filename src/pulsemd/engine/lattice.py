@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from pulsemd.base.errors import ConfigError, InputError
 from pulsemd.device.cuda import CudaDevice
+from pulsemd.engine.cell import Cell
 from pulsemd.engine.energies import ENERGY_SCALE, SLOTS, VIRIAL
 from pulsemd.engine.system import System
 from pulsemd.halo import Transport
@@ -39,7 +41,7 @@ def system_mesh(system: System, on_gpu: bool = False) -> Mesh:
     s = system.settings
     given = (s.fourier_nx, s.fourier_ny, s.fourier_nz)
     box, frame = system.user_box, system.frame
-    if _skewness(box) > MOST_SKEWED * _skewness(system.box):
+    if not is_along_user_box(system):
         if any(given):
             raise InputError(
                 f"fourier-nx, -ny, -nz = {given}: the vectors of this box are much longer than they need be, "
@@ -47,6 +49,11 @@ def system_mesh(system: System, on_gpu: bool = False) -> Mesh:
             )
         box, frame = system.box, np.eye(3, dtype=np.int64)
     return Mesh(mesh_size(box, s.fourierspacing, s.pme_order, given, on_gpu), s.pme_order, box, frame)
+
+
+def is_along_user_box(system: System) -> bool:
+    """Whether the PME mesh is along the vectors of the files' box, else along those of the run's."""
+    return _skewness(system.user_box) <= MOST_SKEWED * _skewness(system.box)
 
 
 def _skewness(box: NDArray[np.float64]) -> float:
@@ -115,6 +122,7 @@ class LatticeForces:
 
     def __init__(self, transport: Transport, system: System, constants: PairConstants) -> None:
         self._first = transport.rank == 0
+        self._along_user_box = is_along_user_box(system)
         self.sum = LatticeSum(
             system_mesh(system),
             constants.beta,
@@ -122,6 +130,11 @@ class LatticeForces:
             float(system.topology.charge.sum()),
         )
         self._everywhere = transport.reduce(self.sum.charges.size, np.int64)
+
+    def rescale(self, cell: Cell) -> None:
+        """Take another cell; the mesh stays along the same vectors."""
+        mesh = self.sum.mesh
+        self.sum.set_mesh(replace(mesh, box=cell.user_box if self._along_user_box else cell.box))
 
     def add(
         self,

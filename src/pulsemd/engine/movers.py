@@ -63,13 +63,17 @@ class Movers:
     """
 
     def __init__(self, topology: Topology, box: Float64) -> None:
-        self._box, self._inverse = box, np.linalg.inv(box) * LATTICE
+        self.rescale(box)
         self._kinds = water_kinds(topology)
         self._groups = ConstrainedGroups(topology)
         self._sites = topology.virtual_sites
         self._mass_of = topology.mass
         self._scratch = new_scratch()
         self._no_virial = np.zeros(0)
+
+    def rescale(self, box: Float64) -> None:
+        """Take another box (3, 3), nm."""
+        self._box, self._inverse = box, np.linalg.inv(box) * LATTICE
 
     def bind(self, gid: Int32, local_row: Int32, n_owned: int) -> None:
         """Take over the rows of a new list lifetime.

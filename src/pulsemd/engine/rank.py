@@ -15,8 +15,16 @@ from pulsemd.domain.grid import balanced_grid, choose_grid
 from pulsemd.domain.lattice import LATTICE, widths
 from pulsemd.domain.migrate import migrate
 from pulsemd.domain.plan import LocalDomain, build_halo
+from pulsemd.engine.barostat import Stress, cell_factors, is_allowed, scaling_work, strain_message
 from pulsemd.engine.blowup import BONDED_OUT_OF_RANGE, CANNOT_MOVE, OVERLAPS, Failure, find_overlap
-from pulsemd.engine.coupling import StepFlags, degrees_of_freedom, step_flags, v_rescale_factor
+from pulsemd.engine.cell import Cell
+from pulsemd.engine.coupling import (
+    StepFlags,
+    berendsen_factor,
+    degrees_of_freedom,
+    step_flags,
+    v_rescale_factor,
+)
 from pulsemd.engine.energies import (
     ENERGY_SCALE,
     FORCE_SCALE,
@@ -26,12 +34,13 @@ from pulsemd.engine.energies import (
     SLOTS,
     VIRIAL,
     Kinetic,
+    StepSums,
 )
 from pulsemd.engine.lattice import LatticeForces
 from pulsemd.engine.local import local_exclusions
 from pulsemd.engine.movers import Movers
 from pulsemd.engine.options import RunOptions
-from pulsemd.engine.system import System, group_reach
+from pulsemd.engine.system import Continuation, System, group_reach
 from pulsemd.engine.terms import EXCLUSION, TermOwnership
 from pulsemd.halo import Channel, Transport
 from pulsemd.kernels.bonded.launch import BondedForces
@@ -66,6 +75,8 @@ class Rank:
         Rows and plan of the current list lifetime.
     positions, forces : Channel-backed arrays (capacity, 3)
     velocities : (n_owned, 3) float32
+    strained : str
+        Why the barostat stopped scaling the box, the same on every rank; '': it did not.
     device_name : str
     device_bytes : int
         Memory held on the GPU that this rank shares; none here.
@@ -79,7 +90,9 @@ class Rank:
         self.transport, self.system, self.options, self.r_list = transport, system, options, r_list
         self.reproducible = options.precision == "reproducible"
         self.flags = StepFlags()
-        self.thermostat_work = 0.0
+        self.thermostat_work = self.barostat_work = 0.0
+        self.cell = self.searched_cell = system.cell
+        self.strained = ""
         self.n_searches = 0
         self._force_type = np.int64 if self.reproducible else np.float32
         self._sum_type = np.dtype(np.int64 if self.reproducible else np.float64)
@@ -111,12 +124,11 @@ class Rank:
         )
         self._sums: Sums = np.zeros(N_SUMS, self._sum_type)
         self._constraint_virial: Sums = np.zeros(9, self._sum_type)
-        self._kinetic_sums = np.zeros(4, self._sum_type)
-        self._kinetic = transport.reduce(4, self._sum_type)
+        self._kinetic_sums = np.zeros(5, self._sum_type)
+        self._kinetic = transport.reduce(5, self._sum_type)
         self._energies = transport.reduce(N_SUMS + 9, self._sum_type)
-        self._kinetic_before = Kinetic(0.0, np.zeros(3))
-        self.sums: NDArray[np.float64] = np.zeros(N_SUMS + 9)
-        self.kinetic = 0.0
+        self._kinetic_before = Kinetic(0.0, np.zeros(3), 0.0)
+        self.found = StepSums(np.zeros(N_SUMS + 9))
         self.capacity = 0
         self._failure: Failure | None = None
         self._phases = self.phases()
@@ -140,8 +152,9 @@ class Rank:
         extent = 0.0
         if self._terms.span_groups:
             self.channel_x.forward()
-            extent = self._terms.extent(self.domain, self.x[: self.domain.n_local], self.system.box)
-        self.grid = balanced_grid(self.grid, self._work, self.system.box, self.domain.halo_width)
+            extent = self._terms.extent(self.domain, self.x[: self.domain.n_local], self.cell.box)
+        self.searched_cell = self.cell
+        self.grid = balanced_grid(self.grid, self._work, self.cell.box, self.domain.halo_width)
         self._settle_in(migrate(self.transport, self.grid, self._groups, self.rows()), extent)
 
     def _settle_in(self, atoms: LocalAtoms, extent: float) -> None:
@@ -150,7 +163,7 @@ class Rank:
             self.grid,
             self._groups,
             atoms,
-            self.system.box,
+            self.cell.box,
             self.r_list,
             extent,
             self.options.plan_kind,
@@ -161,26 +174,21 @@ class Rank:
         self._search_pairs(self.domain)
         self.n_searches += 1
 
-    def take_up(self, x: NDArray[np.int32], thermostat_work: float) -> None:
-        """Go on inside a list lifetime that was built from the positions of its search.
-
-        Parameters
-        ----------
-        x : (n_atoms, 3) int32, lattice units, positions now, by global id
-        thermostat_work : float, kJ/mol, so far
-        """
+    def take_up(self, earlier: Continuation) -> None:
+        """Go on inside a list lifetime that was built from the positions of its search."""
         n = self.domain.n_owned
-        self.x[:n] = x[self.domain.gid[:n]]
-        self.thermostat_work = thermostat_work
+        self.x[:n] = earlier.x[self.domain.gid[:n]]
+        self.thermostat_work, self.barostat_work = earlier.thermostat_work, earlier.barostat_work
+        self._set_cell(earlier.cell)
 
     def rows(self) -> LocalAtoms:
         """The owned rows now."""
         n = self.domain.n_owned
         return LocalAtoms(self.domain.gid[:n], self.x[:n], self.velocities, self.images())
 
-    def take_rows(self) -> Callable[[], LocalAtoms]:
-        """A function that gives the rows, called before the next step."""
-        return self.rows
+    def take_rows(self) -> Callable[[], tuple[LocalAtoms, Cell]]:
+        """A function that gives the rows and the cell, called before the next step."""
+        return lambda: (self.rows(), self.cell)
 
     def searched(self) -> LocalAtoms:
         """The owned rows at the last search, with the velocities of now."""
@@ -197,9 +205,13 @@ class Rank:
         images: NDArray[np.int32] = start.image + crossed.astype(np.int32)
         return images
 
-    def read_work(self) -> float:
-        """Work of the thermostat so far, kJ/mol."""
-        return self.thermostat_work
+    def read_work(self) -> tuple[float, float]:
+        """Work of the thermostat and of the barostat so far, kJ/mol."""
+        return self.thermostat_work, self.barostat_work
+
+    def read_cell(self) -> Cell:
+        """The cell now."""
+        return self.cell
 
     def _bind(self, domain: LocalDomain) -> None:
         """Put the rows into symmetric arrays, growing them by a rule all ranks evaluate alike."""
@@ -224,7 +236,7 @@ class Rank:
         )
         counts = self._pair_forces.search(
             x,
-            self.system.box,
+            self.cell.box,
             domain.n_owned,
             topology.type_index[gid],
             self._charge,
@@ -245,7 +257,7 @@ class Rank:
 
     def _verify_masks(self, counts: SearchCounts, x: NDArray[np.int32]) -> None:
         """The excluded pairs masked in all pair lists must be the exclusion terms within the list cut-off."""
-        near = count_within(x, self.excluded, self.system.box, self.r_list)
+        near = count_within(x, self.excluded, self.cell.box, self.r_list)
         shares = self.transport.allgather((counts.pairs, counts.excluded, near))
         self._work = [pairs for pairs, _, _ in shares]
         listed, expected = sum(share[1] for share in shares), sum(share[2] for share in shares)
@@ -303,7 +315,7 @@ class Rank:
         """Add the reciprocal-space part of electrostatics; collective."""
         assert self._lattice is not None
         n = self.domain.n_owned
-        sums = self._sums if self.flags.energies else None
+        sums = self._sums if self.flags.sums else None
         self._lattice.add(self.x[:n], self._charge[:n], self.f[:n], sums)
 
     def nonlocal_forces(self) -> None:
@@ -311,8 +323,8 @@ class Rank:
         n = self.domain.n_local
         self._pair_forces.nonlocal_(self.x[:n], self.f[:n], self._pair_sums())
         self._correct_exclusions(n)
-        sums = self._sums if self.flags.energies else None
-        self._bonded.add(self.x[:n], self.system.box, self.f[:n], sums)
+        sums = self._sums if self.flags.sums else None
+        self._bonded.add(self.x[:n], self.cell.box, self.f[:n], sums)
         self.channel_x.release()
 
     def _correct_exclusions(self, n: int) -> None:
@@ -320,41 +332,82 @@ class Rank:
             self.x[:n],
             self.excluded,
             self._charge,
-            self.system.box,
+            self.cell.box,
             self._excluded_constants,
             self.f[:n],
             self._pair_sums(),
         )
-        if self.flags.energies:
+        if self.flags.sums:
             self_energy(
                 self._charge[: self.domain.n_owned], self._excluded_constants, self._sums[:N_PAIR_SUMS]
             )
 
     def _pair_sums(self) -> Sums | None:
-        return self._sums[:N_PAIR_SUMS] if self.flags.energies else None
+        return self._sums[:N_PAIR_SUMS] if self.flags.sums else None
 
     def update(self) -> None:
-        """Thermostat, kick, drift, constraints; on energy steps also the global sums."""
+        """Thermostat, kick, drift, constraints, barostat; where they are wanted also the global sums."""
         flags = self.flags
         scale, com = 1.0, np.zeros(3)
-        if flags.energies or flags.thermostat or flags.remove_com:
+        if flags.sums or flags.thermostat or flags.remove_com:
             before = self._sum_kinetic()
-            kinetic = before.energy
+            kinetic, along_z = before.energy, before.along_z
             if flags.remove_com:
                 com = before.momentum / self.total_mass
                 kinetic -= 0.5 * float(before.momentum @ before.momentum) / self.total_mass
+                along_z -= 0.5 * float(before.momentum[2] * com[2])
             if flags.thermostat:
                 scale = self._thermostat(kinetic)
                 self.thermostat_work += kinetic * (scale * scale - 1.0)
-            self._kinetic_before = Kinetic(kinetic * scale * scale, before.momentum)
+            self._kinetic_before = Kinetic(kinetic * scale * scale, before.momentum, along_z * scale * scale)
         self._move(scale, com)
-        if flags.energies:
-            self.kinetic = 0.5 * (self._kinetic_before.energy + self._sum_kinetic().energy)
-            self.sums = self._sum_energies()
+        if flags.sums:
+            self._finish_sums(self._kinetic_before, self._sum_kinetic())
+
+    def _finish_sums(self, before: Kinetic, after: Kinetic) -> None:
+        """Global sums of the step, and what the barostat makes of them."""
+        kinetic = 0.5 * (before.energy + after.energy)
+        works, volume = (self.thermostat_work, self.barostat_work), self.cell.volume
+        found = StepSums(self._sum_energies(), kinetic, *works, volume)
+        if self.flags.energies:
+            self.found = found
+        if self.flags.barostat:
+            self._scale_cell(
+                Stress(0.5 * (before.diagonal + after.diagonal), found.virial, volume), after.diagonal
+            )
+
+    def _scale_cell(self, stress: Stress, kinetic: NDArray[np.float64]) -> None:
+        """Couple the cell; lattice positions stay, so atoms scale with it. The same on every rank."""
+        s, dispersion = self.system.settings, self.system.dispersion
+        if self.strained:
+            return
+        factors = cell_factors(s, stress.pressure(dispersion), stress.volume, self.flags.step)
+        cell = self.cell.scaled(factors)
+        strain = np.diag(np.linalg.solve(self.searched_cell.box, cell.box))
+        if not is_allowed(strain):
+            self.strained = strain_message(strain, self.flags.step)
+            return
+        velocities_too = s.pcoupl == "c-rescale"
+        self.barostat_work += scaling_work(stress, kinetic, factors, velocities_too, dispersion)
+        if velocities_too:
+            self.velocities[...] = self.velocities / factors
+        self._set_cell(cell)
+
+    def _set_cell(self, cell: Cell) -> None:
+        if cell is self.cell:
+            return
+        self.cell = cell
+        self._pair_forces.rescale(cell.box)
+        self._movers.rescale(cell.box)
+        if self._lattice is not None:
+            self._lattice.rescale(cell)
+        self._movers.construct(self.x)
 
     def _thermostat(self, kinetic: float) -> float:
         s = self.system.settings
         target = 0.5 * self.n_dof * BOLTZMANN * s.ref_t
+        if s.tcoupl == "berendsen":
+            return berendsen_factor(kinetic, target, s.tau_t, s.nsttcouple * s.dt)
         return v_rescale_factor(
             kinetic, target, self.n_dof, s.tau_t, s.nsttcouple * s.dt, s.ld_seed, self.flags.step
         )
@@ -368,7 +421,7 @@ class Rank:
             self.system.settings.dt,
             scale,
             com,
-            self._constraint_virial if self.flags.energies else None,
+            self._constraint_virial if self.flags.sums else None,
             ENERGY_SCALE if self.reproducible else 0.0,
         )
         if bad >= 0:
@@ -379,8 +432,9 @@ class Rank:
         kinetic_sums(self.velocities, self._movers.mass, n, self.reproducible, self._kinetic_sums)
         total = self._kinetic.sum(self._kinetic_sums)
         if self.reproducible:
-            return Kinetic(float(total[0]) / ENERGY_SCALE, total[1:] / MOMENTUM_SCALE)
-        return Kinetic(float(total[0]), np.array(total[1:]))
+            energy, along_z = float(total[0]) / ENERGY_SCALE, float(total[4]) / ENERGY_SCALE
+            return Kinetic(energy, total[1:4] / MOMENTUM_SCALE, along_z)
+        return Kinetic(float(total[0]), np.array(total[1:4]), float(total[4]))
 
     def _sum_energies(self) -> NDArray[np.float64]:
         """Energies and virials of all ranks, kJ/mol."""
@@ -411,7 +465,7 @@ class Rank:
         """
         speed = np.nan_to_num(self._speed(), nan=np.inf)
         row = int(np.argmax(speed))
-        too_far = 0.25 * float(widths(self.system.box).min()) / self.system.settings.dt
+        too_far = 0.25 * float(widths(self.cell.box).min()) / self.system.settings.dt
         return row if speed[row] > too_far else bad
 
     def _speed(self) -> NDArray[np.float64]:
@@ -421,7 +475,7 @@ class Rank:
 
     def _before_move(self) -> NDArray[np.int32]:
         """Positions (n_local, 3) before the last move, to a few lattice units; rows that could not move stay."""
-        x, n, box = self.x[: self.domain.n_local].copy(), self.domain.n_owned, self.system.box
+        x, n, box = self.x[: self.domain.n_local].copy(), self.domain.n_owned, self.cell.box
         with np.errstate(all="ignore"):
             step = self.velocities[:n].astype(np.float64) * self.system.settings.dt @ np.linalg.inv(box)
             moved = (np.abs(step) < 0.25).all(1)

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pulsemd.engine.cell import Cell
+
 
 @dataclass(frozen=True)
 class Frame:
@@ -20,6 +22,7 @@ class Frame:
     time : float, ps
     x : (n, 3) int32, lattice units of the run's box
     v : (n, 3) float32, nm/ps, half a step before `x`
+    cell : Cell
     image : (n, 3) int32, or None
         Box crossings, where they are counted.
     """
@@ -28,6 +31,7 @@ class Frame:
     time: float
     x: NDArray[np.int32]
     v: NDArray[np.float32]
+    cell: Cell
     image: NDArray[np.int32] | None = None
 
 

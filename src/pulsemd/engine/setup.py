@@ -12,6 +12,7 @@ from pulsemd.base.errors import DomainError, InputError
 from pulsemd.base.units import BOLTZMANN
 from pulsemd.domain.grid import choose_grid
 from pulsemd.domain.lattice import LATTICE, widths
+from pulsemd.engine.barostat import SHRINKAGE
 from pulsemd.engine.movers import water_kinds
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.system import System, group_reach
@@ -102,11 +103,12 @@ def list_drift(system: System, nstlist: int) -> Drift:
 
 
 def _cutoff_for(system: System, nstlist: int) -> float:
-    """Cut-off of a list used for `nstlist` steps, from the drift tolerance."""
+    """Cut-off of a list used for `nstlist` steps, from the drift tolerance; with a barostat for a box that shrinks."""
     s = system.settings
     if nstlist == 1 or _temperature(system) == 0.0:
         return max(s.rcoulomb, s.rvdw)
-    return list_cutoff(s.verlet_buffer_tolerance, list_drift(system, nstlist))
+    margin = 1.0 if s.pcoupl == "no" else 1.0 + SHRINKAGE
+    return margin * list_cutoff(s.verlet_buffer_tolerance, list_drift(system, nstlist))
 
 
 def _temperature(system: System) -> float:

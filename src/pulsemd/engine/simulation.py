@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from pulsemd.base.errors import UnstableError
 from pulsemd.domain.atoms import LocalAtoms
 from pulsemd.domain.lattice import check_cutoff
+from pulsemd.engine.barostat import check_barostat
 from pulsemd.engine.blowup import describe_failure
+from pulsemd.engine.cell import Cell
 from pulsemd.engine.device import fit_device, new_rank
 from pulsemd.engine.energies import energy_record
 from pulsemd.engine.options import RunOptions
@@ -70,13 +72,14 @@ class Simulation:
         self.nstlist = choose_nstlist(system, options)
         self.r_list = choose_list_cutoff(system, self.nstlist) if earlier is None else earlier.list_cutoff
         check_cutoff(self.r_list, system.box)
+        check_barostat(system.settings, system.topology)
         self.rank = new_rank(transport, system, options, self.r_list, self.nstlist)
         self.grid = self.rank.grid
         self._pending = PendingReports(self.rank.energies_ahead, self.rank.frames_ahead)
         self._searched = self.step
         self._list_is_older = earlier is not None and not self.search_is_next
         if earlier is not None:
-            self.rank.take_up(earlier.x, earlier.thermostat_work)
+            self.rank.take_up(earlier)
 
     def report_to(self, reporters: list[Reporter], crashed: Callable[[Frame], str]) -> None:
         """Take other reporters, equal on every rank, and another function for a blow-up; see the class."""
@@ -144,7 +147,7 @@ class Simulation:
     def _take_frame(self, reporters: list[Reporter]) -> None:
         """Have the positions of now reported."""
         step, rows = self.step, self.rank.take_rows()
-        self._report(Report(step, True, lambda: self._report_frame(reporters, step, rows())))
+        self._report(Report(step, True, lambda: self._report_frame(reporters, step, *rows())))
 
     def _take_energies(self, reporters: list[Reporter]) -> None:
         """Have the energies of the last step reported."""
@@ -169,14 +172,16 @@ class Simulation:
         """Raise the same UnstableError on every rank if one of them failed; collective."""
         failures = enumerate(self.transport.allgather(self.rank.failure()))
         found = [(failure, rank) for rank, failure in failures if failure is not None]
-        if not found:
+        if not found and not self.rank.strained:
             return
+        if not found:
+            raise UnstableError(self.rank.strained)
         failure, rank = min(found, key=lambda f: f[0].urgency)
         self._pending.deliver(before=failure.step)
         frame = self.gather_searched()
         told: tuple[str, list[str]] | None = None
         if frame is not None:
-            message, lines = describe_failure(self.system, failure, frame.x)
+            message, lines = describe_failure(self.system.in_cell(frame.cell), failure, frame.x)
             if self.transport.size > 1:
                 message = f"rank {rank}, {message}"
             if self._crashed is not None:
@@ -211,7 +216,7 @@ class Simulation:
             self._report_energies(self.reporters, self.step)
         last = [r for r in self.reporters if r.frame and (r.due(self.step) or r.interval == 0)]
         if last:
-            self._report_frame(last, self.step, self.rank.rows())
+            self._report_frame(last, self.step, self.rank.rows(), self.rank.read_cell())
 
     def evaluate(self) -> dict[str, float]:
         """Energies of the current positions, the same on every rank."""
@@ -223,25 +228,18 @@ class Simulation:
         """Energies of the last step that computed them."""
         rank = self.rank
         return energy_record(
-            rank.sums,
-            self.system.energy_names,
-            rank.kinetic,
-            rank.thermostat_work,
-            rank.n_dof,
-            self.system.volume,
-            rank.total_mass,
-            self.system.dispersion,
+            rank.found, self.system.energy_names, rank.n_dof, rank.total_mass, self.system.dispersion
         )
 
     def gather(self) -> Frame | None:
         """The current frame on rank 0, None elsewhere."""
-        return self._frame(self.step, self.rank.rows())
+        return self._frame(self.step, self.rank.rows(), self.rank.read_cell())
 
     def gather_searched(self) -> Frame | None:
         """Positions and box crossings at the last search, with the velocities of now; on rank 0, None elsewhere."""
-        return self._frame(self._searched, self.rank.searched())
+        return self._frame(self._searched, self.rank.searched(), self.rank.searched_cell)
 
-    def _frame(self, step: int, atoms: LocalAtoms) -> Frame | None:
+    def _frame(self, step: int, atoms: LocalAtoms, cell: Cell) -> Frame | None:
         columns = [atoms.gid, atoms.x, atoms.v]
         columns += [] if atoms.image is None else [atoms.image]
         parts = [self._to_root(array) for array in columns]
@@ -249,7 +247,8 @@ class Simulation:
             return None
         gid, *arrays = (np.concatenate(part) for part in parts)
         order = np.argsort(gid, kind="stable")
-        return Frame(step, self._time_of(step), *(array[order] for array in arrays))
+        x, v, *image = (array[order] for array in arrays)
+        return Frame(step, self._time_of(step), x, v, cell, *image)
 
     def _time_of(self, step: int) -> float:
         return self.system.settings.tinit + step * self.system.settings.dt
@@ -261,7 +260,7 @@ class Simulation:
             return None
         digest = hashlib.sha256()
         digest.update(np.array([frame.step, len(frame.x)], "<i8").tobytes())
-        digest.update(self.system.user_box.astype("<f8").tobytes())
+        digest.update(frame.cell.user_box.astype("<f8").tobytes())
         digest.update(self.system.user_lattice(frame.x).astype("<i4").tobytes())
         digest.update(frame.v.astype("<f4").tobytes())
         return digest.hexdigest()
@@ -270,8 +269,8 @@ class Simulation:
         empty = array[:0]
         return self.transport.alltoall([array] + [empty] * (self.transport.size - 1))
 
-    def _report_frame(self, reporters: list[Reporter], step: int, atoms: LocalAtoms) -> None:
-        frame = self._frame(step, atoms)
+    def _report_frame(self, reporters: list[Reporter], step: int, atoms: LocalAtoms, cell: Cell) -> None:
+        frame = self._frame(step, atoms, cell)
         if frame is not None:
             for reporter in reporters:
                 if reporter.frame is not None:

@@ -17,6 +17,7 @@ from pulsemd.domain.lattice import (
     to_positions,
     unimodular_inverse,
 )
+from pulsemd.engine.cell import Cell
 from pulsemd.engine.coupling import maxwell_velocities
 from pulsemd.engine.energies import energy_names
 from pulsemd.engine.molecules import BondTree, bond_tree
@@ -39,16 +40,19 @@ class Continuation:
     Parameters
     ----------
     x : (n, 3) int32, lattice units
-        Positions at `System.step`; `System.x` are those of the last search, which define the pair list.
+        Positions at `System.step`; `System.x` and the boxes are those of the last search, which define the pair list.
     list_cutoff : float, nm
     nstlist : int, steps between two searches
-    thermostat_work : float, kJ/mol, so far
+    thermostat_work, barostat_work : float, kJ/mol, so far
+    cell : Cell, at `System.step`
     """
 
     x: NDArray[np.int32]
     list_cutoff: float
     nstlist: int
     thermostat_work: float
+    barostat_work: float
+    cell: Cell
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,9 +101,22 @@ class System:
     given_dispersion: DispersionCorrection | None = None
 
     @property
+    def cell(self) -> Cell:
+        """The cell of `x`."""
+        return Cell(self.box, self.user_box)
+
+    def in_cell(self, cell: Cell) -> System:
+        """The same with other boxes; cheap."""
+        if cell.box is self.box and cell.user_box is self.user_box:
+            return self
+        other = replace(self, box=cell.box, user_box=cell.user_box)
+        object.__setattr__(other, "_bonds", self._bonds)
+        return other
+
+    @property
     def volume(self) -> float:
         """Volume of the cell, nm^3."""
-        return abs(float(np.linalg.det(self.box)))
+        return self.cell.volume
 
     def excluded_constants(self, constants: PairConstants) -> PairConstants:
         """Constants for the corrections of excluded pairs and self terms, of those for pairs."""

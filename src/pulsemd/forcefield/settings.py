@@ -39,8 +39,14 @@ class RunSettings:
         Groups in the trajectory, none meaning all atoms; groups of the thermostat, which couples them as one.
     tau_t, ref_t : float
         Of every coupled group alike; -1 and 0 without a thermostat.
-    nsttcouple : int
+    nsttcouple, nstpcouple : int
         Resolved as gmx does when the file says -1.
+    pcoupl : {'no', 'berendsen', 'c-rescale'}
+    tau_p : float, ps
+    compressibility, ref_p : tuple of float, 1/bar and bar
+        One number for all directions, or with ``pcoupltype`` semiisotropic one for x and y and one for z.
+    refcoord_scaling : {'no', 'com', 'all'}
+        How reference positions of restraints follow the box; with a barostat only all is supported.
     ld_seed, gen_seed : int
         -1 means: to be drawn, see `with_drawn_seeds`.
     disre, disre_fc, disre_tau
@@ -91,11 +97,18 @@ class RunSettings:
     rvdw_switch: float = 0.0
     rvdw: float = 1.0
     dispcorr: Literal["no", "ener", "enerpres", "allener", "allenerpres"] = "no"
-    tcoupl: Literal["no", "v-rescale"] = "no"
+    tcoupl: Literal["no", "v-rescale", "berendsen"] = "no"
     nsttcouple: int = 10
     tc_grps: tuple[str, ...] = ()
     tau_t: float = -1.0
     ref_t: float = 0.0
+    pcoupl: Literal["no", "berendsen", "c-rescale"] = "no"
+    pcoupltype: Literal["isotropic", "semiisotropic"] = "isotropic"
+    nstpcouple: int = 10
+    tau_p: float = 1.0
+    compressibility: tuple[float, ...] = ()
+    ref_p: tuple[float, ...] = ()
+    refcoord_scaling: Literal["no", "com", "all"] = "no"
     gen_vel: bool = False
     gen_temp: float = 300.0
     gen_seed: int = -1

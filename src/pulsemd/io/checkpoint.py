@@ -42,10 +42,12 @@ class Checkpoint:
     v : (n, 3) float32, nm/ps
     searched : (n, 3) int32, or None
         Positions at the last neighbour search, which define the pair list; None if the next step begins with one.
+    searched_box, searched_user_box : (3, 3) float64, nm, or None
+        The boxes at that search; None in early files: those of now.
     image : (n, 3) int32, or None
         Box crossings of `searched`, where that is given, else of `x`; None where they are not counted.
     list_cutoff : float, nm
-    thermostat_work : float, kJ/mol
+    thermostat_work, barostat_work : float, kJ/mol
     precision : str
     settings : mapping
         Of the .mdp file, by name, seeds included.
@@ -71,10 +73,14 @@ class Checkpoint:
     topology: str
     versions: Mapping[str, str]
     nstlist: int = 0
+    barostat_work: float = 0.0
+    searched_box: NDArray[np.float64] | None = None
+    searched_user_box: NDArray[np.float64] | None = None
 
 
 _ARRAYS: Final = {
     "user_box": "<f8", "box": "<f8", "frame": "<i8", "x": "<i4", "v": "<f4", "searched": "<i4", "image": "<i4",
+    "searched_box": "<f8", "searched_user_box": "<f8",
 }  # fmt: skip
 
 

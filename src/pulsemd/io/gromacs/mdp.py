@@ -79,6 +79,8 @@ def to_mdp(settings: RunSettings) -> str:
             continue
         if settings.tcoupl == "no" and name in ("tc_grps", "tau_t", "ref_t"):
             continue
+        if settings.pcoupl == "no" and name in _OF_BAROSTAT:
+            continue
         times = len(settings.tc_grps) if name in ("tau_t", "ref_t") else 1  # one value for each group
         lines.append(f"{name.replace('_', '-'):<24} = {' '.join([_word(name, value)] * times)}")
     return "\n".join(lines) + "\n"
@@ -89,7 +91,7 @@ def _word(name: str, value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, tuple):
         flag = {"include": "-I", "define": "-D"}.get(name, "")
-        return " ".join(flag + word for word in value)
+        return " ".join(f"{flag}{word}" for word in value)
     return str(value)
 
 
@@ -125,6 +127,11 @@ def _toml_entries(path: str | PathLike[str], text: str) -> tuple[list[Entry], di
         raise InputError("pulsemd must be a table: [pulsemd]", path, 1)
     return entries, table
 
+
+_STEPS_PER_TAU = 25
+"""Couplings in one tau_p at least, where nstpcouple is not given, as in gmx."""
+
+_OF_BAROSTAT = ("pcoupltype", "nstpcouple", "tau_p", "compressibility", "ref_p")
 
 _ELECTROSTATICS = {
     "reaction-field": ("epsilon_rf",),
@@ -190,7 +197,8 @@ class _Reader:
         settings = RunSettings(**self._resolve_types())
         self._check_numbers(settings)
         self._check_cutoffs(settings)
-        settings = self._resolve_output(self._resolve_coupling(settings))
+        settings = self._resolve_pressure(self._resolve_coupling(settings))
+        settings = self._resolve_output(settings)
         if settings.verlet_buffer_tolerance > 0 and "rlist" in self.values:
             self.ignored.append("rlist (it follows from verlet_buffer_tolerance)")
         if settings.vdw_modifier in ("potential-shift", "none") and settings.rvdw_switch != 0.0:
@@ -289,6 +297,30 @@ class _Reader:
         if s.nsttcouple < 1:
             self.refuse(
                 "nsttcouple", f"nsttcouple = {s.nsttcouple} must be at least 1, or -1 for the default"
+            )
+        return s
+
+    def _resolve_pressure(self, s: RunSettings) -> RunSettings:
+        if s.pcoupl == "no":
+            given = [name for name in _OF_BAROSTAT if name in self.values]
+            self.ignored += [f"{name} (only with pcoupl)" for name in given]
+            return replace(s, **{name: _DEFAULTS[name] for name in given})
+        if s.pcoupl == "c-rescale" and s.tcoupl == "no":
+            self.refuse("pcoupl", "pcoupl = c-rescale needs a temperature: set tcoupl with ref_t")
+        if s.tau_p <= 0:
+            self.refuse("tau_p", f"tau_p = {s.tau_p} must be positive")
+        expected = 1 if s.pcoupltype == "isotropic" else 2
+        for name in ("compressibility", "ref_p"):
+            if len(getattr(s, name)) != expected:
+                self.refuse(name, f"pcoupltype = {s.pcoupltype} needs {expected} value(s) of {name}")
+        if min(s.compressibility) < 0 or max(s.compressibility) == 0:
+            self.refuse("compressibility", "compressibility must not be negative, nor 0 in every direction")
+        if s.nstpcouple == -1:
+            most = int(s.tau_p / (_STEPS_PER_TAU * s.dt))
+            return replace(s, nstpcouple=max(1, min(_DEFAULTS["nstpcouple"], most)))
+        if s.nstpcouple < 1:
+            self.refuse(
+                "nstpcouple", f"nstpcouple = {s.nstpcouple} must be at least 1, or -1 for the default"
             )
         return s
 

@@ -61,6 +61,11 @@ def group_names(value: str) -> tuple[str, ...]:
     return tuple(value.split())
 
 
+def reals(value: str) -> tuple[float, ...]:
+    """Convert numbers."""
+    return tuple(real(word) for word in value.split())
+
+
 def equal_reals(value: str) -> float:
     """Convert one number, or the same number for each of several groups."""
     numbers = {real(word) for word in value.split()}
@@ -114,11 +119,18 @@ HONOURED: Mapping[str, Callable[[str], Any]] = {
     "rvdw_switch": real,
     "rvdw": real,
     "dispcorr": choice("no", "ener", "enerpres", "allener", "allenerpres"),
-    "tcoupl": choice("no", "v-rescale"),
+    "tcoupl": choice("no", "v-rescale", "berendsen"),
     "nsttcouple": integer,
     "tc_grps": group_names,
     "tau_t": equal_reals,
     "ref_t": equal_reals,
+    "pcoupl": choice("no", "berendsen", "c-rescale"),
+    "pcoupltype": choice("isotropic", "semiisotropic"),
+    "nstpcouple": integer,
+    "tau_p": real,
+    "compressibility": reals,
+    "ref_p": reals,
+    "refcoord_scaling": choice("no", "com", "all"),
     "compressed_x_grps": group_names,
     "gen_vel": yes_no,
     "gen_temp": real,
@@ -133,7 +145,7 @@ HONOURED: Mapping[str, Callable[[str], Any]] = {
 """Fields of `RunSettings` with the converters of their values."""
 
 FIXED: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(("mts", "periodic_molecules", "implicit_solvent", "pcoupl", "qmmm", "morse"), ("no",)),
+    **dict.fromkeys(("mts", "periodic_molecules", "implicit_solvent", "qmmm", "morse"), ("no",)),
     **dict.fromkeys(("pull", "awh", "rotation", "orire", "free_energy", "adress"), ("no",)),
     **dict.fromkeys(("simulated_tempering", "swapcoords", "annealing"), ("no",)),
     **dict.fromkeys(("density_guided_simulation_active", "qmmm_cp2k_active"), ("no", "false")),
@@ -150,8 +162,6 @@ _GROUPS: Mapping[str, str] = {
     "only for lattice sums of dispersion": "ewald_rtol_lj lj_pme_comb_rule",
     "only for switched Coulomb or tabulated potentials": "rcoulomb_switch table_extension",
     "only for the Nose-Hoover thermostat": "nh_chain_length print_nose_hoover_chain_variables",
-    "only with pressure coupling": "pcoupltype nstpcouple tau_p compressibility ref_p",
-    "only with position restraints": "refcoord_scaling",
     "only with simulated annealing": "annealing_npoints annealing_time annealing_temp",
     "rigid water is solved directly, other constraints by SHAKE until they hold": "shake_sor shake_tol "
     "lincs_order lincs_iter lincs_warnangle",

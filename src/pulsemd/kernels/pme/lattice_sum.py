@@ -45,21 +45,25 @@ class LatticeSum:
         coulomb_factor: float,
         net_charge: float = 0.0,
     ) -> None:
-        shape, order, box = mesh.shape, mesh.order, mesh.box
-        self.mesh, self.charges = mesh, np.zeros(shape, np.int64)
-        self._frame, self._inverse = mesh.frame.astype(np.int32), np.linalg.inv(box)
-        volume = abs(float(np.linalg.det(box)))
+        self.charges, self._potential = np.zeros(mesh.shape, np.int64), np.zeros(mesh.shape)
+        self._frame = mesh.frame.astype(np.int32)
+        self._beta, self._coulomb_factor, self._net_charge = beta, coulomb_factor, net_charge
+        self._factors = _spline_factors(mesh)
+        self.set_mesh(mesh)
+
+    def set_mesh(self, mesh: Mesh) -> None:
+        """Take a mesh that differs in its box only."""
+        shape, beta, coulomb_factor = mesh.shape, self._beta, self._coulomb_factor
+        self.mesh, self._inverse = mesh, np.linalg.inv(mesh.box)
+        volume = abs(float(np.linalg.det(mesh.box)))
         self._waves, self._weight = _half_of_waves(shape, self._inverse)
         square = (self._waves**2).sum(axis=0)
         square[0, 0, 0] = 1.0
         self._exponent = (np.pi / beta) ** 2 * square
-        b_a, b_b, b_c = (wave_factors(n, order) for n in shape)
-        factors = b_a[:, None, None] * b_b[:, None] * b_c[: shape[2] // 2 + 1]
-        self._green = coulomb_factor / (np.pi * volume) * np.exp(-self._exponent) / square * factors
+        self._green = coulomb_factor / (np.pi * volume) * np.exp(-self._exponent) / square * self._factors
         self._green[0, 0, 0] = 0.0
         self._square = square
-        self._background = background_energy(volume, beta, coulomb_factor, net_charge)
-        self._potential = np.zeros(shape)
+        self._background = background_energy(volume, beta, coulomb_factor, self._net_charge)
 
     def spread(self, x: np.ndarray, charge: np.ndarray) -> None:
         """Put charges [e] (n,) at lattice positions (n, 3) on the mesh, in place of what was there."""
@@ -111,6 +115,13 @@ def background_energy(volume: float, beta: float, coulomb_factor: float, net_cha
     It goes with 1/volume, so each of the three diagonal elements of its virial is the energy itself.
     """
     return -coulomb_factor * np.pi * net_charge**2 / (2.0 * volume * beta**2)
+
+
+def _spline_factors(mesh: Mesh) -> np.ndarray:
+    """What splines do to each wave of a real transform, (n_a, n_b, n_c/2 + 1)."""
+    b_a, b_b, b_c = (wave_factors(n, mesh.order) for n in mesh.shape)
+    factors: np.ndarray = b_a[:, None, None] * b_b[:, None] * b_c[: mesh.shape[2] // 2 + 1]
+    return factors
 
 
 def _half_of_waves(shape: tuple[int, ...], inverse: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -203,7 +203,7 @@ def leapfrog_free(x, v, f, f_scale, rows, mass, inv, dt, scale, com):
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def kinetic_sums(v, mass, n_owned, fixed, out):
-    """Twice the kinetic energy and the momentum of the owned atoms.
+    """Kinetic energy and momentum of the owned atoms.
 
     Parameters
     ----------
@@ -212,8 +212,8 @@ def kinetic_sums(v, mass, n_owned, fixed, out):
     n_owned : int
     fixed : bool
         Round each atom's terms to fixed point (2^20 per kJ/mol, 2^32 per amu nm/ps).
-    out : (4,) float64 or int64
-        OUTPUT: sum of m v^2 / 2 [kJ/mol], then the momentum [amu nm/ps].
+    out : (5,) float64 or int64
+        OUTPUT: sum of m v^2 / 2 [kJ/mol], the momentum [amu nm/ps], and the part of the first sum along z.
     """
     out[:] = 0
     for r in range(n_owned):
@@ -225,8 +225,10 @@ def kinetic_sums(v, mass, n_owned, fixed, out):
             out[1] += np.int64(np.rint(m * vx * 4294967296.0))
             out[2] += np.int64(np.rint(m * vy * 4294967296.0))
             out[3] += np.int64(np.rint(m * vz * 4294967296.0))
+            out[4] += np.int64(np.rint(0.5 * m * vz * vz * 1048576.0))
         else:
             out[0] += e
             out[1] += m * vx
             out[2] += m * vy
             out[3] += m * vz
+            out[4] += 0.5 * m * vz * vz

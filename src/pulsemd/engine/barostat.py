@@ -1,0 +1,141 @@
+"""Barostats that scale the cell: stochastic cell rescaling and Berendsen's weak coupling.
+
+Positions are fractions of the box, so a scaled box scales all of them, inside molecules too; constraints are met again
+by the next step. What scaling changes is therefore the virial of all forces, those of constraints included.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pulsemd.base.errors import InputError
+from pulsemd.base.units import BAR, BOLTZMANN
+from pulsemd.forcefield.dispersion import DispersionCorrection
+from pulsemd.forcefield.settings import RunSettings
+from pulsemd.kernels.update.philox import STREAM_BAROSTAT, normals
+from pulsemd.topology.records import Topology
+
+SHRINKAGE = 0.005
+"""Share of its length by which a box may shrink in one list lifetime: list cut-offs are longer by it."""
+
+GROWTH = 0.02
+"""The same of growth; more means that the coupling is out of hand."""
+
+Float64 = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Stress:
+    """What the pressure follows from.
+
+    Parameters
+    ----------
+    kinetic : (3,) float64, kJ/mol
+        Sum of m v^2 / 2 along each axis, the mean of two half steps.
+    virial : (3,) float64, kJ/mol
+        Diagonal of the sum of r (x) f, constraint forces included.
+    volume : float, nm^3
+    """
+
+    kinetic: Float64
+    virial: Float64
+    volume: float
+
+    def pressure(self, dispersion: DispersionCorrection | None) -> Float64:
+        """Pressure along each axis (3,), bar."""
+        beyond = 0.0 if dispersion is None else dispersion.pressure(self.volume)
+        return ((2.0 * self.kinetic + self.virial) / self.volume + beyond) * BAR
+
+
+def cell_factors(s: RunSettings, pressure: Float64, volume: float, step: int) -> Float64:
+    """Factors (3,) on lengths along x, y, z that carry the cell through one coupling interval.
+
+    Parameters
+    ----------
+    s : RunSettings
+    pressure : (3,) float64, bar
+    volume : float, nm^3
+    step : int
+        With the seed, what the random numbers depend on.
+
+    References
+    ----------
+    M. Bernetti, G. Bussi, J. Chem. Phys. 153, 114107 (2020), in the form of gmx 2022 for semi-isotropic coupling;
+    H. J. C. Berendsen et al., J. Chem. Phys. 81, 3684 (1984).
+    """
+    rate = s.nstpcouple * s.dt / s.tau_p
+    if s.pcoupltype == "isotropic":
+        parts = [(rate * s.compressibility[0], s.ref_p[0], pressure.mean())]
+    else:
+        inside = 0.5 * (pressure[0] + pressure[1])
+        found = zip(s.compressibility, s.ref_p, (inside, pressure[2]), strict=True)
+        parts = [(rate * soft, wanted, now) for soft, wanted, now in found]
+    strain = [-soft * (wanted - now) / 3.0 for soft, wanted, now in parts]
+    if s.pcoupl == "berendsen":
+        factors = [1.0 + e for e in strain]
+    else:
+        kt = BOLTZMANN * s.ref_t * BAR
+        noise = normals(s.ld_seed, STREAM_BAROSTAT, step, np.array([0]))[0]
+        widths = [math.sqrt(2.0 * kt * soft / volume) for soft, _, _ in parts]
+        share = (1.0 / 3.0,) if len(parts) == 1 else (math.sqrt(2.0 / 3.0) / 2.0, math.sqrt(1.0 / 3.0))
+        factors = [
+            math.exp(e + w * c * float(z)) for e, w, c, z in zip(strain, widths, share, noise, strict=False)
+        ]
+    return np.array([factors[0], factors[0], factors[-1]])
+
+
+def scaling_work(
+    stress: Stress,
+    after: Float64,
+    factors: Float64,
+    velocities_too: bool,
+    dispersion: DispersionCorrection | None,
+) -> float:
+    """Energy, kJ/mol, that a scaling adds to the atoms: to first order that of the forces, and that of velocities.
+
+    Parameters
+    ----------
+    after : (3,) float64, kJ/mol, kinetic energy along each axis that is scaled
+    velocities_too : bool
+        They are divided by the factors.
+    """
+    work = -float(((factors - 1.0) * stress.virial).sum())
+    if velocities_too:
+        work += float((after * (factors**-2.0 - 1.0)).sum())
+    if dispersion is not None:
+        work += dispersion.energy(stress.volume * float(factors.prod())) - dispersion.energy(stress.volume)
+    return work
+
+
+def is_allowed(strain: Float64) -> bool:
+    """Whether a cell that is this multiple (3,) of that of the last search is one that its pair list is good for."""
+    return bool(np.all(strain > 1.0 / (1.0 + SHRINKAGE)) and np.all(strain < 1.0 + GROWTH))
+
+
+def strain_message(strain: Float64, step: int) -> str:
+    """What is said of a cell that changes too fast."""
+    most = 100.0 * float(strain[np.argmax(np.abs(np.nan_to_num(strain, nan=np.inf) - 1.0))] - 1.0)
+    return (
+        f"step {step}: the barostat changed the box by {most:.3g} % since the last search; the pair list allows "
+        f"-{100 * SHRINKAGE:g} to +{100 * GROWTH:g} %; raise tau_p, lower nstlist, or equilibrate at constant volume"
+    )
+
+
+def check_barostat(s: RunSettings, topology: Topology) -> None:
+    """Refuse what a barostat cannot do.
+
+    Raises
+    ------
+    InputError
+        If there are position restraints whose reference positions are not to be scaled with the box.
+    """
+    kinds = {"position_restraint", "flat_bottom"} & {k for k, terms in topology.terms.items() if len(terms)}
+    if s.pcoupl != "no" and kinds and s.refcoord_scaling != "all":
+        raise InputError(
+            f"refcoord-scaling = {s.refcoord_scaling} is not supported with position restraints and pcoupl = "
+            f"{s.pcoupl}; use all, so that reference positions scale with the box"
+        )

@@ -1,0 +1,90 @@
+"""The box after some steps with a barostat against GROMACS 2022.5 in double precision.
+
+Each reference is the box of the last frame of ``gmx_d grompp -maxwarn 9; gmx_d mdrun -ntmpi 1 -ntomp 1`` of a bundled
+system (``conf.gro``, ``topol.top``) with `SETTINGS` and the case's, as the full-precision file t.trr has it. C-rescale
+is compared without its noise: the temperature is 0, with a thermostat that does nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pulsemd.engine.options import RunOptions
+from pulsemd.engine.simulation import Simulation
+from pulsemd.engine.system import prepare_system
+from pulsemd.halo import open_transport
+from pulsemd.io.gromacs.system import read_system
+from pulsemd.systems import system_files
+
+STEPS = 10
+SETTINGS = """
+integrator = md
+dt = 0.002
+nsteps = 10
+nstcalcenergy = 1
+nstenergy = 1
+nstlist = 20
+verlet-buffer-tolerance = -1
+rlist = 1.2
+rcoulomb = 1.0
+rvdw = 1.0
+vdw-modifier = potential-shift
+constraints = h-bonds
+constraint-algorithm = shake
+shake-tol = 1e-12
+continuation = yes
+comm-mode = none
+nstxout = 1
+nstpcouple = 1
+tau-p = 2
+"""
+REACTION_FIELD = "coulombtype = reaction-field\nepsilon-rf = 0\n"
+PME = "coulombtype = pme\nfourier-nx = 40\nfourier-ny = 40\nfourier-nz = 40\npme-order = 5\n"
+BERENDSEN = "pcoupl = berendsen\ncompressibility = 4.5e-5\nref-p = 1\n"
+STILL = (
+    "tcoupl = berendsen\ntc-grps = System\ntau-t = 1000000\nref-t = 0\nnsttcouple = 1\npcoupl = c-rescale\n"
+)
+ISOTROPIC = STILL + "compressibility = 4.5e-5\nref-p = 1\n"
+SEMIISOTROPIC = STILL + "pcoupltype = semiisotropic\ncompressibility = 4.5e-5 3e-5\nref-p = 1 100\n"
+
+CASES = {
+    "isotropic berendsen, reaction field": (
+        "water-ethanol",
+        REACTION_FIELD + BERENDSEN,
+        [[3.2773635, 0, 0], [0, 3.2773635, 0], [0, 0, 3.2773635]],
+    ),
+    "isotropic c-rescale, dodecahedron, PME": (
+        "peptide",
+        PME + ISOTROPIC,
+        [[4.38096634, 0, 0], [0, 4.38096634, 0], [2.19048817, 2.19048817, 3.0978155]],
+    ),
+    "semiisotropic c-rescale, dodecahedron, reaction field": (
+        "peptide",
+        REACTION_FIELD + SEMIISOTROPIC,
+        [[4.38096932, 0, 0], [0, 4.38096932, 0], [2.19048966, 2.19048966, 3.09825598]],
+    ),
+    "semiisotropic c-rescale, PME": (
+        "water-ethanol",
+        PME + SEMIISOTROPIC,
+        [[3.2774085, 0, 0], [0, 3.2774085, 0], [0, 0, 3.27778384]],
+    ),
+}
+"""Bundled system, settings, and the box in nm."""
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_box_with_a_barostat_follows_gmx(tmp_path, case):
+    name, settings, expected = CASES[case]
+    (tmp_path / "run.mdp").write_text(SETTINGS + settings)
+    files = system_files(name)
+    topology, table, frame, found = read_system(files.configuration, files.topology, tmp_path / "run.mdp")
+    system = prepare_system(
+        topology, table, found.with_drawn_seeds(), frame.positions, frame.velocities, frame.box
+    )
+    with open_transport("loopback") as transport:
+        simulation = Simulation(transport, system, RunOptions(precision="reproducible"))
+        simulation.run(STEPS)
+        box = simulation.gather().cell.user_box
+    assert np.abs(np.array(expected) - frame.box).max() > 1e-3
+    np.testing.assert_allclose(box, expected, rtol=0, atol=2e-7)
