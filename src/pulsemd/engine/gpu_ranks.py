@@ -65,8 +65,6 @@ class GpuRanks:
         If no grid fits, or atoms, pairs or terms are lost or counted twice.
     TopologyError
         If constraints tie too many atoms together.
-    ConfigError
-        If the transport cannot add up the charges of PME.
     """
 
     energies_ahead, frames_ahead = ENERGIES_AHEAD, 1

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pulsemd.base.errors import ConfigError, InputError
+from pulsemd.base.errors import InputError
 from pulsemd.device.cuda import CudaDevice
 from pulsemd.engine.cell import Cell
 from pulsemd.engine.energies import ENERGY_SCALE, SLOTS, VIRIAL
@@ -77,21 +77,9 @@ def gpu_lattice_sum(
     fixed: bool,
     transport: GpuTransport | None = None,
 ) -> GpuLatticeSum | None:
-    """The lattice sum of a system on a device, in fixed point if asked for; None for other electrostatics.
-
-    Raises
-    ------
-    ConfigError
-        If there are several processes, and stores of their GPUs do not reach each other.
-    """
+    """The lattice sum of a system on a device, in fixed point if asked for; None for other electrostatics."""
     if not constants.beta:
         return None
-    if transport is not None and transport.memory.n_processes > 1 and transport.may_put:
-        raise ConfigError(
-            f"--transport {transport.name}: PME on several GPUs adds up charges by stores of each in the memory of the "
-            "others, which this transport does not have; use --transport nvshmem-fused where NVLink or PCIe connects "
-            "the GPUs, or all ranks on one GPU by --ranks-per-gpu, or --device cpu"
-        )
     mesh = system_mesh(system, on_gpu=True)
     return GpuLatticeSum(device, mesh, constants.beta, fixed, transport)
 

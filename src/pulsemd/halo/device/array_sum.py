@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
@@ -20,33 +20,42 @@ _VECTOR_BYTES: Final = 16
 _GROUP: Final = 32
 
 
-class GpuArraySum:
-    """Sums of one array of every process, added in the order of processes: the same bits everywhere.
+class ArraySum(Protocol):
+    """Sums of one array of every process: the same bits everywhere.
 
-    Where an array is zero nothing is sent. Collective to make, with one size and dtype on all processes.
+    Attributes
+    ----------
+    own : like the total, device
+        What to add, at first zeros. Every sum sets it to zero again, for the next.
+    """
+
+    own: Any
+
+    def sum(self) -> None:
+        """Set the total, on every process; in stream order."""
+
+
+def open_array_sum(transport: GpuTransport, total: Any, stream: Any) -> ArraySum:
+    """The fastest sum that a transport can make; collective, with one size and dtype on all processes.
 
     Parameters
     ----------
     transport : GpuTransport
     total : int64 or float32, device
-        OUTPUT: the sum, in every process.
+        OUTPUT: the sum, in every process. A multiple of 16 bytes.
     stream : stream of the device
+    """
+    return (ReducedArraySum if transport.may_put else StoredArraySum)(transport, total, stream)
 
-    Attributes
-    ----------
-    own : like ``total``
-        What to add, at first zeros. Every sum sets it to zero again, for the next.
 
-    Raises
-    ------
-    TransportError
-        If loads and stores do not reach every process, or the size is not a multiple of 16 bytes.
+class StoredArraySum:
+    """By stores into inboxes at all processes, where they reach them; in the order of processes. See array_sum.cu.
+
+    Where an array is zero nothing is sent. Made by `open_array_sum`.
     """
 
     def __init__(self, transport: GpuTransport, total: Any, stream: Any) -> None:
         memory, device, kind = transport.memory, transport.device, np.dtype(total.dtype)
-        if transport.may_put:
-            raise TransportError(f"{transport.name}: stores of a GPU do not reach every other")
         if total.nbytes % _VECTOR_BYTES:
             raise TransportError(f"a sum of {total.nbytes} bytes; give a multiple of {_VECTOR_BYTES}")
         self.description, self._n_local = f"a sum of {total.size} {kind}", transport.n_local
@@ -70,5 +79,26 @@ class GpuArraySum:
         return pulse * self._n_local
 
     def sum(self) -> None:
-        """Set the total, on every process; in stream order."""
+        """See `ArraySum`."""
         self._launch()
+
+
+class ReducedArraySum:
+    """By the all-reduce of the transport, whatever moves its values: right, and slow. Made by `open_array_sum`."""
+
+    def __init__(self, transport: GpuTransport, total: Any, stream: Any) -> None:
+        self._device, self._stream, self._total = transport.device, stream, total
+        kind = np.dtype(total.dtype)
+        wide = kind if kind.kind == "i" else np.dtype(np.float64)
+        self.own = self._device.zeros(total.shape, kind)
+        self._values = self._device.zeros((transport.n_local, total.size), wide)
+        self._reduce = transport.reduce(total.size, wide, stream)
+
+    def sum(self) -> None:
+        """See `ArraySum`."""
+        with self._device.current(), self._stream:
+            self._values[0] = self.own.reshape(-1)
+            self.own[...] = 0
+        found = self._reduce.sum(self._values)
+        with self._device.current(), self._stream:
+            self._total[...] = found[0].reshape(self._total.shape)

@@ -9,7 +9,7 @@ import numpy as np
 
 from pulsemd.device.cuda import CudaDevice
 from pulsemd.device.fft import RealTransform
-from pulsemd.halo.device.array_sum import GpuArraySum
+from pulsemd.halo.device.array_sum import ArraySum, open_array_sum
 from pulsemd.kernels.pme.cuda_programs import (
     THREADS,
     convert_program,
@@ -83,10 +83,11 @@ class GpuLatticeSum:
         room = int(np.prod(self.shape))
         room += room % 2  # whole vectors of 16 bytes
         charges = self.device.zeros(room, np.int64) if self._fixed else self._transform.array
-        several = transport is not None and transport.memory.n_processes > 1
-        self._sum = GpuArraySum(transport, charges, self.stream) if several else None
-        self._charges = charges
-        self._own_charges = charges if self._sum is None else self._sum.own
+        self._charges = self._own_charges = charges
+        self._sum: ArraySum | None = None
+        if transport is not None and transport.memory.n_processes > 1:
+            self._sum = open_array_sum(transport, charges, self.stream)
+            self._own_charges = self._sum.own
 
     def settle_in(self, slots: Sequence[Slots], forces: Sequence[Any], energy: Any, virial: Any) -> None:
         """Take the slots of a search, the forces to add to, and the sums of energy steps.
