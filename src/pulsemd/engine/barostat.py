@@ -25,6 +25,12 @@ SHRINKAGE = 0.005
 GROWTH = 0.02
 """The same of growth; more means that the coupling is out of hand."""
 
+NOISE = {
+    "isotropic": (1.0 / 3.0, 1.0 / 3.0),
+    "semiisotropic": (math.sqrt(2.0 / 3.0) / 2.0, math.sqrt(1.0 / 3.0)),
+}
+"""Share that lengths along x and y, and along z, have of the noise of a volume."""
+
 Float64 = NDArray[np.float64]
 
 
@@ -81,9 +87,9 @@ def cell_factors(s: RunSettings, pressure: Float64, volume: float, step: int) ->
         kt = BOLTZMANN * s.ref_t * BAR
         noise = normals(s.ld_seed, STREAM_BAROSTAT, step, np.array([0]))[0]
         widths = [math.sqrt(2.0 * kt * soft / volume) for soft, _, _ in parts]
-        share = (1.0 / 3.0,) if len(parts) == 1 else (math.sqrt(2.0 / 3.0) / 2.0, math.sqrt(1.0 / 3.0))
         factors = [
-            math.exp(e + w * c * float(z)) for e, w, c, z in zip(strain, widths, share, noise, strict=False)
+            math.exp(e + w * c * float(z))
+            for e, w, c, z in zip(strain, widths, NOISE[s.pcoupltype], noise, strict=False)
         ]
     return np.array([factors[0], factors[0], factors[-1]])
 

@@ -45,6 +45,13 @@ def step_flags(settings: RunSettings, step: int, energies: bool) -> StepFlags:
     )
 
 
+def coupling_intervals(settings: RunSettings) -> list[int]:
+    """Steps between two of whatever does not happen in every step."""
+    s = settings
+    found = [s.nsttcouple, s.nstcomm] + ([s.nstpcouple] if s.pcoupl != "no" else [])
+    return [interval for interval in found if interval > 0]
+
+
 _ATOMS_AT_ONCE = 2**14
 """Atoms whose velocities are drawn together: intermediate results stay in the caches."""
 

@@ -24,6 +24,7 @@ def update_constants(system: System) -> UpdateConstants:
         target=0.5 * n_dof * BOLTZMANN * s.ref_t,
         n_dof=n_dof,
         keep=math.exp(-s.nsttcouple * s.dt / s.tau_t) if s.tau_t > 0 else 0.0,
+        weak=s.nsttcouple * s.dt / s.tau_t if s.tcoupl == "berendsen" else 0.0,
         seed=s.ld_seed,
         sites=topology.virtual_sites,
     )

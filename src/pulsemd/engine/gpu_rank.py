@@ -22,8 +22,9 @@ from pulsemd.domain.atoms import LocalAtoms
 from pulsemd.domain.grid import choose_grid
 from pulsemd.engine.blowup import Failure, find_overlap
 from pulsemd.engine.cell import Cell
-from pulsemd.engine.coupling import StepFlags, degrees_of_freedom, step_flags
+from pulsemd.engine.coupling import StepFlags, coupling_intervals, degrees_of_freedom, step_flags
 from pulsemd.engine.energies import ENERGY_SCALE, FORCE_SCALE, N_PAIR_SUMS, N_SUMS, SLOTS, VIRIAL, StepSums
+from pulsemd.engine.gpu_barostat import cell_of, gpu_cell, record_of, why_stopped
 from pulsemd.engine.gpu_constants import update_constants
 from pulsemd.engine.gpu_failure import failure_on_device
 from pulsemd.engine.lattice import add_background, gpu_lattice_sum, settle_lattice
@@ -99,8 +100,7 @@ class GpuRank:
         self.transport, self.system, self.options, self.r_list = transport, system, options, r_list
         self.reproducible = fixed = options.precision == "reproducible"
         self.flags = StepFlags()
-        self.barostat_work = 0.0
-        self.cell = self.searched_cell = system.cell
+        self._cells = system.cell, system.cell
         self.strained = ""
         self.n_searches = 0
         topology, settings = system.topology, system.settings
@@ -127,7 +127,7 @@ class GpuRank:
         self._phases = self.phases()
         self._silent = PhaseTimer()
         words = (self._pairs.error_word, self._bonded.error_word, self._update.control)
-        self._mirror = Mirror(self.device, (*words, self._sums), ENERGIES_AHEAD + 1)
+        self._mirror = Mirror(self.device, (*words, self._sums, *self._cell_words), ENERGIES_AHEAD + 1)
         self._snapshots = Snapshots(self.device, FRAMES_AHEAD)
         self._searched: tuple[Any, Any] | None = None
         self._earlier: tuple[Any, Any] | None = None
@@ -171,6 +171,10 @@ class GpuRank:
         self._lattice = gpu_lattice_sum(self.device, self.system, constants, fixed)
         self._sums = self.device.zeros(N_SUMS + 9, np.int64 if fixed else np.float64)
         self._pair_sums, self._constraint_virial = self._sums[:N_PAIR_SUMS], self._sums[N_SUMS:]
+        parts = (self._pairs, self._exclusions, self._bonded, self._update, self._lattice)
+        self._cell = gpu_cell(self.device, self.system, *parts, self._sums, fixed)
+        if self._cell is not None:
+            self._cell.put(self.system.box, self.system.user_box)
 
     def _work_beside_pairs(self) -> list[tuple[str, Any, Callable[[bool], None]]]:
         """Name, stream and launch of each kind of forces that runs while the pairs do."""
@@ -193,15 +197,29 @@ class GpuRank:
     # ---- search -------------------------------------------------------------------------------------------------
 
     def search_ahead(self) -> None:
-        """Launch a search of the positions that the steps launched so far will lead to; nothing waits."""
-        self._pairs.begin_search(self._slots.x, self._slots.gid, self.system.box, self.r_list, self._r_inner)
+        """Launch a search of the positions that the steps launched so far will lead to; only a barostat waits."""
+        self._cells = self._cells[1], self._begin_list()
+        self._pairs.begin_search(
+            self._slots.x, self._slots.gid, self._cells[1].box, self.r_list, self._r_inner
+        )
         if self._pairs.slots is not self._slots:
             self._move_in(self._pairs.slots)
         self._ahead = self._status.take()  # what follows runs while the host reads it
         self._earlier, self._searched = self._searched, self._keep(self._earlier)
         self._update.settle_in(self._slots, self.f)
+        if self._cell is not None:
+            self._cell.settle_in(self._update.velocities)
         self._start_forces(energies=False, waters_started=False)
         self._pairs.prune_ahead()
+
+    def _begin_list(self) -> Cell:
+        """The cell of the positions that are searched; why the barostat stopped goes to `strained`."""
+        if self._cell is None:
+            return self.system.cell
+        record = self._cell.read()
+        self.strained = why_stopped(record)
+        self._cell.begin_list()
+        return cell_of(record)
 
     def search(self) -> None:
         """Put the atoms in order again and build the pair list; completes a `search_ahead`."""
@@ -247,10 +265,12 @@ class GpuRank:
         rows[gid >= 0, :3] = earlier.x[gid[gid >= 0]]
         with self.device.current():
             self._slots.x[...] = self.device.to_device(rows)
+        if self._cell is not None:
+            strain = np.diag(np.linalg.solve(self._cells[1].box, earlier.cell.box))
+            self._cell.put(earlier.cell.box, earlier.cell.user_box, strain, earlier.barostat_work)
         self._pairs.prune()
         self._start_forces(energies=False, waters_started=False)
         self._update.set_work(earlier.thermostat_work)
-        self.barostat_work = earlier.barostat_work
 
     def searched(self) -> LocalAtoms:
         """Positions at the last search that was completed, velocities of now; waits for the device."""
@@ -262,18 +282,35 @@ class GpuRank:
         now = self.rows()
         return LocalAtoms(now.gid, by_gid[now.gid], now.v)
 
+    @property
+    def searched_cell(self) -> Cell:
+        """The cell of those positions."""
+        return self._cells[self._ahead is None]
+
     def read_work(self) -> tuple[float, float]:
         """Work of the thermostat and of the barostat so far, kJ/mol; waits for the device."""
-        return float(self._update.read()["work"]), self.barostat_work
+        barostat = 0.0 if self._cell is None else float(self._cell.read()["work"])
+        return float(self._update.read()["work"]), barostat
 
     def read_cell(self) -> Cell:
         """The cell now; waits for the device."""
-        return self.cell
+        return self.system.cell if self._cell is None else cell_of(self._cell.read())
+
+    @property
+    def _cell_words(self) -> tuple[Any, ...]:
+        """Device arrays that say what the cell is: one, or none without a barostat."""
+        return () if self._cell is None else (self._cell.record,)
+
+    def _cell_in(self, copies: list[Array]) -> Cell:
+        """The cell in copies of `_cell_words`."""
+        return cell_of(record_of(copies[0])) if copies else self.system.cell
 
     def failure(self) -> Failure | None:
         """What went wrong first since the start; waits for the device."""
-        words = (self._ahead or self._mirror.take())()[:3]
-        return failure_on_device(words, self.system.step, self._first_step, self._clock, self.rows)
+        copies = (self._ahead or self._mirror.take())()
+        if self._ahead is None and self._cell is not None:
+            self.strained = why_stopped(record_of(copies[4]))
+        return failure_on_device(copies[:3], self.system.step, self._first_step, self._clock, self.rows)
 
     def _rows_of_files(self) -> Slots:
         """The atoms in the order of the files, for the first search."""
@@ -304,7 +341,7 @@ class GpuRank:
         self._set_clock(step)
         s = self.system.settings
         phases = [step == self._first_step, (step - self._first_step) % PRUNE_INTERVAL]
-        phases += [step % interval for interval in (s.nsttcouple, s.nstcomm) if interval > 0]
+        phases += [step % interval for interval in coupling_intervals(s)]
         pattern = (n, energies, *phases)
         if self._graphs is None:
             self._launch_steps(pattern, step, timer)
@@ -332,7 +369,7 @@ class GpuRank:
     def begin_step(self, flags: StepFlags, offset: int = 0) -> None:
         """Set what this step does and how far it is from the device's step; clears the sums of energy steps."""
         self.flags, self._offset = flags, offset
-        if flags.energies:
+        if flags.sums:
             self.device.clear(self._sums)
 
     def phases(self) -> tuple[Phase, ...]:
@@ -341,7 +378,7 @@ class GpuRank:
 
     def force_phases(self) -> tuple[Phase, ...]:
         """Phases that bring the forces up to date; bonded terms and the lattice sum run beside the pairs."""
-        start = [self._phase("forces.exclusions", lambda: self._start_forces(self.flags.energies, True))]
+        start = [self._phase("forces.exclusions", lambda: self._start_forces(self.flags.sums, True))]
         pairs = self._phase("forces.pairs", self._pair_forces)
         begin = [self._phase(f"forces.{n}.begin", partial(self._begin, *how)) for n, *how in self._beside]
         end = [
@@ -362,10 +399,10 @@ class GpuRank:
 
     def _begin(self, branch: Any, launch: Callable[[bool], None]) -> None:
         self.device.fork(branch)
-        launch(self.flags.energies)
+        launch(self.flags.sums)
 
     def _pair_forces(self) -> None:
-        age, energies = self.flags.step - self._first_step, self.flags.energies
+        age, energies = self.flags.step - self._first_step, self.flags.sums
         prune = age > 0 and age % PRUNE_INTERVAL == 0  # a search ends with a pruning
         if prune:
             self._pairs.prune()
@@ -373,16 +410,21 @@ class GpuRank:
         self._pairs.forces(self.f, self._pair_sums if energies else None, overlap=overlap)
 
     def update(self) -> None:
-        """Thermostat, kick, drift, constraints, the start of the next forces; on energy steps also the sums."""
+        """Thermostat, kick, drift, constraints, barostat, the start of the next forces; where wanted also the sums."""
         flags, update = self.flags, self._update
         coupled = flags.thermostat or flags.remove_com
-        if coupled or flags.energies:
+        if coupled or flags.sums:
             update.sum_kinetic(self._offset, flags.thermostat, flags.remove_com)
-        virial = self._constraint_virial if flags.energies else None
-        overlap = self._two_kernels and not coupled and not flags.energies
+        virial = self._constraint_virial if flags.sums else None
+        overlap = self._two_kernels and not coupled and not flags.sums
         update.move(self._offset, coupled, virial, overlap)
-        if flags.energies:
+        if flags.sums:
             update.sum_kinetic_after()
+            if self._cell is not None:
+                self._cell.finish_sums(self._offset, flags.barostat)
+        if flags.barostat:
+            update.construct_sites()
+            self._start_forces(energies=False, waters_started=False)  # the move began them in the other box
 
     def take_energies(self) -> Callable[[], None]:
         """Copy the energies of the step just launched; the function waits for them and makes them those of now."""
@@ -393,14 +435,16 @@ class GpuRank:
         """Energies and virials, kJ/mol, from a copy of the sums and of the control record."""
         control, sums = self._update.as_record(copies[2]), copies[3]
         self_energy(self.system.topology.charge, self._excluded_constants, sums[:N_PAIR_SUMS])
+        cell = None if self._cell is None else record_of(copies[4])
+        volume = self.system.volume if cell is None else float(cell["volume"])
         if self._lattice is not None:
-            add_background(sums, self.system, self._pairs.constants)
+            add_background(sums, self.system, self._pairs.constants, volume)
         self.found = StepSums(
             sums.astype(np.float64) / (ENERGY_SCALE if self.reproducible else 1.0),
             0.5 * float(control["before"] + control["after"]),
             float(control["work"]),
-            self.barostat_work,
-            self.cell.volume,
+            0.0 if cell is None else float(cell["work_then"]),
+            volume,
         )
 
     def evaluate(self, step: int, timer: PhaseTimer) -> None:
@@ -466,12 +510,13 @@ class GpuRank:
 
     def take_rows(self) -> Callable[[], tuple[LocalAtoms, Cell]]:
         """Copy rows and cell as they are after the steps launched so far; the function waits for them."""
-        read = self._snapshots.take((self._slots.gid, self._slots.x, self._update.velocities))
+        arrays = (self._slots.gid, self._slots.x, self._update.velocities, *self._cell_words)
+        read = self._snapshots.take(arrays)
 
         def rows() -> tuple[LocalAtoms, Cell]:
-            gid, x, v = read()
+            gid, x, v, *cell = read()
             filled = gid >= 0
-            return LocalAtoms(gid[filled], x[filled, :3], v[filled, :3]), self.cell
+            return LocalAtoms(gid[filled], x[filled, :3], v[filled, :3]), self._cell_in(cell)
 
         return rows
 

@@ -133,9 +133,9 @@ class GpuRanks:
     def _make_reductions(self) -> None:
         """Sums over all ranks, on the main stream: of the kinetic energy, and of the energies."""
         k, kind = len(self._parts), np.int64 if self.reproducible else np.float64
-        self._reduce_kinetic = self.transport.reduce(4, kind)
+        self._reduce_kinetic = self.transport.reduce(5, kind)
         self._reduce_sums = self.transport.reduce(N_SUMS + 9, kind)
-        self._kinetic_shares = self.device.zeros((k, 4), kind)
+        self._kinetic_shares = self.device.zeros((k, 5), kind)
         self._shares = self.device.zeros((k, N_SUMS + 9), kind)
         self._totals = self.device.zeros(N_SUMS + 9, kind)
         for part, share in zip(self._parts, self._kinetic_shares, strict=True):
@@ -397,7 +397,7 @@ class GpuRanks:
         control, sums = part.update.as_record(copies[2]), copies[-1]
         self_energy(self.system.topology.charge, part.excluded_constants, sums[:N_PAIR_SUMS])
         if self._lattice is not None:
-            add_background(sums, self.system, self._pair_constants)
+            add_background(sums, self.system, self._pair_constants, self.system.volume)
         self.found = StepSums(
             sums.astype(np.float64) / (ENERGY_SCALE if self.reproducible else 1.0),
             0.5 * float(control["before"] + control["after"]),

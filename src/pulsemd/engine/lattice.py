@@ -61,10 +61,11 @@ def _skewness(box: NDArray[np.float64]) -> float:
     return float(np.prod(np.linalg.norm(box, axis=1)) / abs(np.linalg.det(box)))
 
 
-def add_background(sums: NDArray[Any], system: System, constants: PairConstants) -> None:
-    """Add energy and virial of the background of a net charge to the sums (N_SUMS,) float64 or int64."""
+def add_background(sums: NDArray[Any], system: System, constants: PairConstants, volume: float) -> None:
+    """Add energy and virial of the background of a net charge, in a volume in nm^3, to the sums (N_SUMS,) float64 or
+    int64."""
     charge = float(system.topology.charge.sum())
-    energy = background_energy(system.volume, constants.beta, constants.coulomb_factor, charge)
+    energy = background_energy(volume, constants.beta, constants.coulomb_factor, charge)
     share = np.rint(energy * ENERGY_SCALE).astype(np.int64) if sums.dtype == np.int64 else energy
     sums[SLOTS["coulomb_recip"]] += share
     sums[VIRIAL : VIRIAL + 9 : 4] += share

@@ -88,6 +88,7 @@ class GpuBonded:
 
     Attributes
     ----------
+    box : (9,) float64, device
     n_terms : int
     terms_by_kind : dict of kind to int
     """
@@ -105,7 +106,7 @@ class GpuBonded:
         fixed: bool,
     ) -> None:
         self.device, self._virial = device, np.int32(virial)
-        self._box = device.to_device(np.ravel(box), np.float64)
+        self.box = device.to_device(np.ravel(box), np.float64)
         self._error = device.zeros(1, np.int32)
         self._alive: list[Any] = []
         kinds = [kind for kind in terms if kind in KERNELS and len(terms[kind])]
@@ -177,7 +178,7 @@ class GpuBonded:
         program = bonded_program(self._fixed, energies, part is not None)
         chosen = () if part is None else (self._chosen[part], self._count[part])
         return self.device.kernel(program, "bonded_forces").bind(
-            self._blocks, TERM_THREADS, slots.x, self._box, slots.gid, slots.slot_of_gid, self._kinds,
+            self._blocks, TERM_THREADS, slots.x, self.box, slots.gid, slots.slot_of_gid, self._kinds,
             self._n_kinds, forces, sums, self._virial, self._error, *(chosen or (None, None)), stream=stream,
         )  # fmt: skip
 

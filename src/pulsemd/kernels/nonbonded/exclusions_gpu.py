@@ -43,6 +43,8 @@ class GpuExclusions:
 
     Attributes
     ----------
+    field : device array
+        The box, (9,) float64, then constants.
     water_field : device array or None
         What the update needs to start the forces of the waters itself; None if it cannot, because some water has
         excluded pairs beyond its own.
@@ -63,11 +65,11 @@ class GpuExclusions:
         c = constants
         reach2 = np.inf if c.beta else c.cutoff**2
         field = np.concatenate([np.ravel(box), [c.k_rf, c.c_rf, reach2, c.beta]])
-        self._field = device.to_device(field)
+        self.field = device.to_device(field)
         closed = excludes_itself_only(offset, partner, waters)
         started = np.zeros(len(offset) - 1, np.uint8)
         started[np.ravel(waters)] = closed
-        self.water_field = self._field if closed else None
+        self.water_field = self.field if closed else None
         self._started, self._all_started = device.to_device(started), bool(started.all())
         first = np.repeat(np.arange(len(started)), np.diff(offset))
         rest = np.flatnonzero((first < partner) & (started[first] == 0))
@@ -98,7 +100,7 @@ class GpuExclusions:
             n = len(self._rest_pairs)
             self._add = kernel.bind(
                 -(-n // _THREADS), _THREADS, slots.x, slots.slot_of_gid, self._rest_pairs, np.int32(n),
-                self._field, forces, stream=stream,
+                self.field, forces, stream=stream,
             )  # fmt: skip
 
     def settle_in_ghosts(self, slots: Slots, forces: Any, sums: Any, stream: Any) -> None:
@@ -126,7 +128,7 @@ class GpuExclusions:
         kernel = self.device.kernel(exclusion_program(self._fixed, energies, part), "exclusion_forces")
         return kernel.bind(
             -(-slots.capacity // _THREADS), _THREADS, slots.x, slots.gid, np.int32(slots.capacity),
-            slots.slot_of_gid, self._offset, self._partner, started, np.int32(others), self._field, forces, sums,
+            slots.slot_of_gid, self._offset, self._partner, started, np.int32(others), self.field, forces, sums,
             slots.leader, slots.counters, stream=stream,
         )  # fmt: skip
 

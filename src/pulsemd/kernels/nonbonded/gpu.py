@@ -151,6 +151,11 @@ class GpuPairForces:
         self.version = 0
 
     @property
+    def box_constants(self) -> Any:
+        """(19,) float32 on the device: the box over 2^32, and the constants of `position_grid.cuh`."""
+        return self._constants[8:27]
+
+    @property
     def slots(self) -> Slots:
         """Atoms in cluster order."""
         return self.pairs.slots
@@ -179,9 +184,13 @@ class GpuPairForces:
         before, new_columns = self._asked, self.pairs.grid_is_stale
         self._asked, self._pruned_ahead = (np.array(box), r_list, r_inner), False
         self.pairs.begin(x, gid, box, r_list, *ghosts)
-        same = before is not None and before[1:] == (r_list, r_inner) and np.array_equal(before[0], box)
+        same = before is not None and before[1:] == (r_list, r_inner)
         if new_columns or not same or self.pairs.lists is not self._lists:
             self._limits = None
+        elif before is not None and self._limits is not None and not np.array_equal(before[0], box):
+            self._constants_now = b""  # a barostat changed them on the device
+            self._set_constants(box, r_list if r_inner is None else r_inner)
+            self._limits = self._usual_counters(box, r_list)
 
     def prune_ahead(self) -> None:
         """Between `begin_search` and `finish_search`: prune what will most likely be the list; nothing waits."""

@@ -89,6 +89,11 @@ class GpuLatticeSum:
             self._sum = open_array_sum(transport, charges, self.stream)
             self._own_charges = self._sum.own
 
+    @property
+    def box_constants(self) -> Any:
+        """The struct ``Lattice`` of solve.cu on the device."""
+        return self._lattice
+
     def settle_in(self, slots: Sequence[Slots], forces: Sequence[Any], energy: Any, virial: Any) -> None:
         """Take the slots of a search, the forces to add to, and the sums of energy steps.
 

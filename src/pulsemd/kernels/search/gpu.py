@@ -35,6 +35,7 @@ from pulsemd.kernels.search.search import is_orthorhombic, lattice_scale, widths
 
 _THREADS = 256
 _ROUNDING = 1.0 + 1e-6
+_SAME_COLUMNS = 0.01  # change of the box, which a barostat scales, up to which its columns stay
 _MORE_ATOMS = 1.1  # room for the atoms of later searches of one rank of several
 _MORE_REACH = 1.1
 _MOST_SPARE = 1.5  # arrays larger than this multiple of the need are replaced
@@ -100,6 +101,7 @@ class GpuSearch:
         }
         self._box: np.ndarray | None = None
         self._r_list = 0.0
+        self._grid_for = 0.0, np.zeros(3)  # list cut-off and widths that the columns were chosen for
         self._filled = 1.0  # share of the box or region that holds atoms, as the last search saw it
         self._grid_is_stale = True
         self._n_rows = 0
@@ -259,21 +261,31 @@ class GpuSearch:
         self._box, self._r_list, self._widths = np.array(box, np.float64), r_list, widths
         self._orthorhombic = is_orthorhombic(box)
         self.scale.set(lattice_scale(box), stream=self.device.stream)
-        self._choose_grid()
+        chosen_for, of_widths = self._grid_for
+        scaled = np.abs(widths / np.where(of_widths > 0, of_widths, np.inf) - 1.0).max()
+        if self._grid_is_stale or r_list != chosen_for or scaled > _SAME_COLUMNS:
+            self._choose_grid()
+        else:
+            self._settings.set(self._reach(), stream=self.device.stream)
 
-    def _choose_grid(self) -> None:
-        self._grid_is_stale = False
-        self._unbind()
-        region, volume = self._region, float(abs(np.linalg.det(self._box)))
-        self._columns = columns = choose_columns(self._widths, volume, self._filled, self._most_atoms, region)
-        self._grid = self.device.to_device(columns.words)
-        reach = self._r_list + (0.0 if region is None else region.reach)
-        steps = np.ceil(reach * _ROUNDING / self._widths[columns.axes] * LATTICE).astype(np.int64) + 1
+    def _reach(self) -> np.ndarray:
+        """The struct of radii and of reaches in lattice units that the search reads."""
+        reach = self._r_list + (0.0 if self._region is None else self._region.reach)
+        steps = np.ceil(reach * _ROUNDING / self._widths[self._columns.axes] * LATTICE).astype(np.int64) + 1
         settings = np.zeros(6, np.uint32)
         radius = [np.float32(self._r_list**2), self._r_list, 0.5 * self._widths.min()]
         settings[:3] = np.array(radius, np.float32).view(np.uint32)
         settings[3:] = np.minimum(steps, LATTICE - 1)
-        self._settings = self.device.to_device(settings)
+        return settings
+
+    def _choose_grid(self) -> None:
+        self._grid_is_stale = False
+        self._grid_for = self._r_list, self._widths
+        self._unbind()
+        region, volume = self._region, float(abs(np.linalg.det(self._box)))
+        self._columns = columns = choose_columns(self._widths, volume, self._filled, self._most_atoms, region)
+        self._grid = self.device.to_device(columns.words)
+        self._settings = self.device.to_device(self._reach())
         n_bins, n_columns = columns.n_sets * columns.n_bins, columns.n_sets * columns.n_columns
         self._bin_count = self.device.empty(n_bins, np.int32)
         self._bin_start = self.device.empty(n_bins + 1, np.int32)

@@ -12,4 +12,5 @@ struct Control {
     double momentum[3];        // amu nm/ps, before
     unsigned blocks_done;      // of the running sum; wraps to 0
     unsigned unused;
+    double before_z, after_z;  // parts of before and after along z
 };

@@ -63,6 +63,12 @@ def kinetic_program(fixed: bool) -> CudaProgram:
     return CudaProgram(_PACKAGE, "kinetic.cu", macros, exact=fixed, headers=_HEADERS)
 
 
+def cell_program(fixed: bool) -> CudaProgram:
+    """The periodic cell and its barostat."""
+    macros = (("FIXED", int(fixed)), ("ENERGIES", 0))
+    return CudaProgram(_PACKAGE, "cell.cu", macros, exact=fixed, headers=_HEADERS)
+
+
 def clock_program() -> CudaProgram:
     """The step counter."""
     return CudaProgram(_PACKAGE, "clock.cu")
@@ -95,6 +101,7 @@ def programs() -> list[CudaProgram]:
         *large,
         *waters,
         *(kinetic_program(fixed) for fixed in both),
+        *(cell_program(fixed) for fixed in both),
         stars_program(),
         slots_program(),
         clock_program(),

@@ -47,6 +47,8 @@ CONTROL = np.dtype(
         ("momentum", "<f8", 3),
         ("blocks_done", "<u4"),
         ("unused", "<u4"),
+        ("before_z", "<f8"),
+        ("after_z", "<f8"),
     ]
 )
 """The struct ``Control`` of control.cuh."""
@@ -90,6 +92,8 @@ class UpdateConstants:
     target : float, kJ/mol, kinetic energy the thermostat aims at
     n_dof : int
     keep : float, exp(-coupling interval / tau)
+    weak : float
+        Coupling interval over tau of Berendsen's thermostat; 0: v-rescale.
     seed : int, of the thermostat
     """
 
@@ -101,6 +105,7 @@ class UpdateConstants:
     target: float = 0.0
     n_dof: int = 0
     keep: float = 1.0
+    weak: float = 0.0
     seed: int = 0
     sites: VirtualSites = field(default_factory=no_sites)
 
@@ -123,8 +128,8 @@ class UpdateConstants:
 
     def thermostat(self) -> np.ndarray:
         """The struct ``Thermostat`` of kinetic.cu, as float64 words."""
-        words = np.array([self.target, self.n_dof, self.keep, self.mass.sum(), 0.0])
-        words[4:].view(np.int64)[0] = self.seed
+        words = np.array([self.target, self.n_dof, self.keep, self.mass.sum(), self.weak, 0.0])
+        words[5:].view(np.int64)[0] = self.seed
         return words
 
 
@@ -199,7 +204,7 @@ class GpuUpdate:
     ----------
     velocities : (capacity, 4) float32, device
         In slots after `settle_in`; the fourth word is 0. Keeps its address until the capacity changes.
-    control : (14,) int64, device
+    control : (16,) int64, device
         The record `CONTROL`.
     """
 
@@ -232,7 +237,7 @@ class GpuUpdate:
         self._free = device.empty(max(self.n_free, 1), np.int32)
         self._counts = device.zeros(2, np.int32)
         self._blocks = _BLOCKS_PER_MULTIPROCESSOR * device.n_multiprocessors
-        self._partial = device.empty((self._blocks, 4), self._sum_type)
+        self._partial = device.empty((self._blocks, 5), self._sum_type)
         start = np.zeros(1, CONTROL)
         start["error"], start["scale"] = NO_ERROR, 1.0
         self.control = device.to_device(start.view(np.int64))
@@ -303,6 +308,16 @@ class GpuUpdate:
             self._site_slots,
         )  # fmt: skip
 
+    @property
+    def step_constants(self) -> Any:
+        """The struct ``Step`` of move.cuh on the device."""
+        return self._step
+
+    def construct_sites(self) -> None:
+        """Put the virtual sites that no rigid water carries along where their parents want them."""
+        if self._sites is not None:
+            self._launch(self._bind_construct, 0)
+
     def set_step(self, step: int) -> None:
         """The step that has offset 0 from now on; does not wait."""
         self.control[:1].set(np.array([step], np.int64), stream=self.device.stream)
@@ -342,12 +357,12 @@ class GpuUpdate:
         self._launch(self._bind_kinetic, 0, True, False, False)
 
     def share_kinetic(self, share: Any) -> None:
-        """Of one rank of several: leave the sums in ``share``, (4,) int64 or float64 on the device, from now on."""
+        """Of one rank of several: leave the sums in ``share``, (5,) int64 or float64 on the device, from now on."""
         self._share = share
         self._bound.clear()
 
     def couple(self, totals: Any, offset: int, after: bool, thermostat: bool, remove_com: bool) -> None:
-        """Use the sums over all ranks, (4,) on the device, always the same array, as `sum_kinetic` or
+        """Use the sums over all ranks, (5,) on the device, always the same array, as `sum_kinetic` or
         `sum_kinetic_after` uses its own."""
         key = ("couple", offset, after, thermostat, remove_com)
         if key not in self._bound:

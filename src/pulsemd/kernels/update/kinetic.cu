@@ -11,27 +11,27 @@
 constexpr double MOMENTUM_SCALE = 4294967296.0;  // units per amu nm/ps
 
 struct KineticSums {
-    Sum energy, x, y, z;
+    Sum energy, x, y, z, along_z;  // kinetic energy, momentum, kinetic energy along z
 
     __device__ __forceinline__ void operator+=(const KineticSums& other) {
-        energy += other.energy, x += other.x, y += other.y, z += other.z;
+        energy += other.energy, x += other.x, y += other.y, z += other.z, along_z += other.along_z;
     }
 };
 
 __device__ __forceinline__ KineticSums of_atom(double mass, double vx, double vy, double vz) {
-    const double energy = 0.5 * mass * (vx * vx + vy * vy + vz * vz);
+    const double energy = 0.5 * mass * (vx * vx + vy * vy + vz * vz), along_z = 0.5 * mass * vz * vz;
 #if FIXED
     return {rounded(energy, ENERGY_SCALE), rounded(mass * vx, MOMENTUM_SCALE), rounded(mass * vy, MOMENTUM_SCALE),
-            rounded(mass * vz, MOMENTUM_SCALE)};
+            rounded(mass * vz, MOMENTUM_SCALE), rounded(along_z, ENERGY_SCALE)};
 #else
-    return {energy, mass * vx, mass * vy, mass * vz};
+    return {energy, mass * vx, mass * vy, mass * vz, along_z};
 #endif
 }
 
 // The sum over all threads of the block, in thread 0.
 __device__ __forceinline__ KineticSums block_sum(KineticSums mine) {
     __shared__ KineticSums of_warp[THREADS / 32];
-    mine = {warp_sum(mine.energy), warp_sum(mine.x), warp_sum(mine.y), warp_sum(mine.z)};
+    mine = {warp_sum(mine.energy), warp_sum(mine.x), warp_sum(mine.y), warp_sum(mine.z), warp_sum(mine.along_z)};
     if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = mine;
     __syncthreads();
     if (threadIdx.x == 0)
@@ -44,6 +44,7 @@ struct Thermostat {  // read from device memory, see gpu.py
     double n_dof;
     double keep;     // exp(-interval / tau); 0: the canonical distribution at once
     double total_mass;
+    double weak;     // interval / tau of Berendsen's thermostat; 0: v-rescale
     long long seed;
 };
 
@@ -57,7 +58,13 @@ __device__ double v_rescale_factor(const Thermostat& t, double kinetic, unsigned
     return sqrt(fmax(fresh, 0.0) / kinetic);
 }
 
-__device__ void couple(Control* control, const Thermostat& t, double kinetic, const double* momentum,
+// H. J. C. Berendsen et al., J. Chem. Phys. 81, 3684 (1984); bounds as in coupling.py.
+__device__ double berendsen_factor(const Thermostat& t, double kinetic) {
+    if (kinetic <= 0.0) return 1.0;
+    return fmin(fmax(sqrt(fmax(1.0 + t.weak * (t.target / kinetic - 1.0), 0.0)), 0.8), 1.25);
+}
+
+__device__ void couple(Control* control, const Thermostat& t, double kinetic, double along_z, const double* momentum,
                        int offset, bool thermostat, bool remove_com) {
     double scale = 1.0;
     for (int d = 0; d < 3; d++) {
@@ -67,13 +74,15 @@ __device__ void couple(Control* control, const Thermostat& t, double kinetic, co
     if (remove_com) {
         const Vec p = {momentum[0], momentum[1], momentum[2]};
         kinetic -= 0.5 * dot(p, p) / t.total_mass;
+        along_z -= 0.5 * p.z * p.z / t.total_mass;
     }
     if (thermostat) {
-        scale = v_rescale_factor(t, kinetic, control->step + offset);
+        scale = t.weak > 0.0 ? berendsen_factor(t, kinetic) : v_rescale_factor(t, kinetic, control->step + offset);
         control->work += kinetic * (scale * scale - 1.0);
     }
     control->scale = scale;
     control->before = kinetic * scale * scale;
+    control->before_z = along_z * scale * scale;
 }
 
 // What the sums of all atoms do. after : 1: sum into control->after only; 0: before the move, then couple as asked.
@@ -82,10 +91,11 @@ __device__ void use_sums(const KineticSums& sums, Control* control, const Thermo
     const double e_unit = FIXED ? 1.0 / ENERGY_SCALE : 1.0, p_unit = FIXED ? 1.0 / MOMENTUM_SCALE : 1.0;
     if (after) {
         control->after = sums.energy * e_unit;
+        control->after_z = sums.along_z * e_unit;
         return;
     }
     const double momentum[3] = {sums.x * p_unit, sums.y * p_unit, sums.z * p_unit};
-    couple(control, thermostat, sums.energy * e_unit, momentum, offset, use_thermostat, remove_com);
+    couple(control, thermostat, sums.energy * e_unit, sums.along_z * e_unit, momentum, offset, use_thermostat, remove_com);
 }
 
 // v : (n, 4) float, nm/ps; mass : (n,) double, amu, 0 in empty rows; partial : (gridDim.x,) scratch.
@@ -94,7 +104,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     kinetic(const float4* __restrict__ v, const double* __restrict__ mass, int n, KineticSums* partial,
             Control* control, const Thermostat* thermostat, int offset, int after, int use_thermostat, int remove_com, KineticSums* share) {
     __shared__ bool last;
-    KineticSums mine = {0, 0, 0, 0};
+    KineticSums mine = {0, 0, 0, 0, 0};
     for (int row = blockIdx.x * THREADS + threadIdx.x; row < n; row += gridDim.x * THREADS) {
         const float4 of_row = v[row];
         mine += of_atom(mass[row], of_row.x, of_row.y, of_row.z);
@@ -108,7 +118,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     __syncthreads();
     if (!last) return;
     __threadfence();
-    mine = {0, 0, 0, 0};
+    mine = {0, 0, 0, 0, 0};
     for (int block = threadIdx.x; block < gridDim.x; block += THREADS) mine += partial[block];
     mine = block_sum(mine);
     if (threadIdx.x != 0) return;

@@ -4,6 +4,7 @@
 #pragma once
 
 constexpr int STREAM_V_RESCALE = 2;
+constexpr int STREAM_BAROSTAT = 3;
 constexpr double TWO_PI = 6.283185307179586;
 
 struct Uniforms {

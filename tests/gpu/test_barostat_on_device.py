@@ -1,0 +1,104 @@
+"""Barostats on a GPU follow those on a CPU: box, velocities, work and what is reported."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from run_files import write_input
+
+from pulsemd.cli.main import main
+from pulsemd.engine.options import RunOptions
+from pulsemd.engine.simulation import Simulation
+from pulsemd.halo import open_transport
+from pulsemd.io.energies import read_energies
+from systems import SITES_TOP, mixed_system
+
+pytestmark = pytest.mark.gpu
+
+BAROSTAT = {
+    "pcoupl": "c-rescale",
+    "tau_p": 0.5,
+    "nstpcouple": 3,
+    "compressibility": (4.5e-5,),
+    "ref_p": (500.0,),
+}
+LAYERS = BAROSTAT | {
+    "pcoupltype": "semiisotropic", "compressibility": (4.5e-5, 2e-5), "ref_p": (1.0, 300.0), "nstpcouple": 1,
+}  # fmt: skip
+WEAK = BAROSTAT | {"pcoupl": "berendsen", "tcoupl": "berendsen"}
+
+
+def states(system, device, precision, steps):
+    """Energies in every step, the last frame, and the work of thermostat and barostat."""
+    records = []
+    options = RunOptions(precision=precision, device=device, raise_nstlist=False)
+    with open_transport("loopback") as transport:
+        simulation = Simulation(transport, system, options)
+        for _ in range(steps):
+            simulation.run(1)
+            records.append(simulation.evaluate())
+        return records, simulation.gather(), simulation.rank.read_work()
+
+
+@pytest.mark.parametrize("precision", ["fast", "reproducible"])
+@pytest.mark.parametrize("how", [BAROSTAT, LAYERS, WEAK], ids=["isotropic", "semiisotropic", "berendsen"])
+@pytest.mark.parametrize("coulomb", ["reaction-field", "pme"])
+def test_cell_on_device_follows_cpu(device, tmp_path, how, precision, coulomb):
+    system = mixed_system(
+        tmp_path,
+        top=SITES_TOP,
+        coulombtype=coulomb,
+        nsttcouple=2,
+        nstlist=5,
+        dispcorr="enerpres",
+        **how,
+    )
+    ends = [states(system, place, precision, 12) for place in ("cpu", "cuda")]
+    (before, cpu, work), (after, gpu, device_work) = ends
+    assert np.abs(cpu.cell.box - system.box).max() > 3e-5
+    np.testing.assert_allclose(
+        gpu.cell.box, cpu.cell.box, rtol=0, atol=2e-9 if precision == "reproducible" else 2e-6
+    )
+    np.testing.assert_allclose(gpu.cell.user_box, gpu.cell.box, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(gpu.v, cpu.v, atol=2e-3)
+    np.testing.assert_allclose(device_work, work, atol=2e-2, rtol=1e-4)
+    for name in ("volume", "conserved", "pressure", "dispersion_correction"):
+        np.testing.assert_allclose([r[name] for r in after], [r[name] for r in before], rtol=2e-4, atol=0.5)
+
+
+def run(folder, words, out, steps, *more):
+    common = [
+        "--precision",
+        "reproducible",
+        "--device",
+        "cuda",
+        "-o",
+        str(folder / out),
+        "--steps",
+        str(steps),
+    ]
+    assert main(["run", *words, *common, *map(str, more)]) == 0
+    return json.loads((folder / out / "summary.json").read_text())
+
+
+def test_restart_with_a_barostat_on_device_gives_the_same_hash_and_files(device, tmp_path):
+    given = {"pcoupl": "c-rescale", "compressibility": "4.5e-5", "ref_p": "1", "nstpcouple": 3, "tau_p": 0.5}
+    given |= {"tcoupl": "v-rescale", "tc_grps": "System", "tau_t": 0.5, "ref_t": 300}
+    words = write_input(tmp_path, nstenergy=5, nstcalcenergy=5, nstxout_compressed=5, **given)
+    whole = run(tmp_path, words, "whole", 50)
+    run(tmp_path, words, "part", 23)
+    again = run(tmp_path, words, "part", 50, "--restart", tmp_path / "part")
+    assert again["trajectory_hash"] == whole["trajectory_hash"]
+    for name in ("energies.csv", "trajectory.dcd", "checkpoint.pmd"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "part" / name).read_bytes(), name
+    assert len(set(read_energies(tmp_path / "whole" / "energies.csv")["volume"])) == 11
+
+
+def test_box_that_shrinks_too_fast_on_device_ends_the_run(device, tmp_path, capsys):
+    given = {"pcoupl": "berendsen", "tau_p": 0.01, "compressibility": "4.5e-5", "ref_p": 1e5, "nstpcouple": 1}
+    words = write_input(tmp_path, **given)
+    code = main(["run", *words, "-o", str(tmp_path / "out"), "--steps", "60", "--device", "cuda"])
+    assert code == 6
+    assert "the barostat changed the box by -" in capsys.readouterr().err
