@@ -62,6 +62,24 @@ def test_searches_that_do_not_fit_on_the_device_go_through_the_host(device, monk
     assert ranks.rank.searches_on_device == {"nearly_full": 2, "too_small": 0}[change]
 
 
+@pytest.mark.parametrize("plan", ["staged", "direct"])
+@pytest.mark.parametrize(("n_ranks", "coulomb"), [(2, "pme"), (4, "reaction-field")])
+def test_a_box_scaled_by_a_barostat_on_ranks_is_that_of_one(device, n_ranks, coulomb, plan):
+    barostat = {"pcoupl": "c-rescale", "tau_p": 0.2, "nstpcouple": 3, "compressibility": (4.5e-5, 3e-5)}
+    barostat |= {"pcoupltype": "semiisotropic", "ref_p": (1.0, 800.0)}
+    system = bundled_system(nsttcouple=5, nstcomm=10, nstlist=8, coulombtype=coulomb, **barostat)
+    alone = on_one(system, "reproducible")
+    alone.run(40)
+    ranks = on_ranks(system, n_ranks, "reproducible", plan=plan)
+    ranks.run(40)
+    assert ranks.trajectory_hash() == alone.trajectory_hash()
+    assert abs(alone.rank.read_cell().volume / system.volume - 1.0) > 1e-3
+    assert (ranks.rank.searches_on_device > 0) == (plan == "direct")
+    expected, found = alone.evaluate(), ranks.evaluate()
+    for name, value in expected.items():
+        assert found[name] == pytest.approx(value, rel=1e-9, abs=1e-9), name
+
+
 def test_positions_of_the_last_search_and_rows_of_now_are_in_one_order(device):
     system = bundled_system(nstlist=2)
     (transport,) = local_transports("nvshmem-fused", 2)

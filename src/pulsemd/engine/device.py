@@ -98,7 +98,7 @@ def fit_device(
     """
     if options.device != "cuda":
         return options
-    problem = _system_problem(topology, settings, options.ranks)
+    problem = _system_problem(topology)
     if problem is None:
         return options
     if options.device_asked or (started and options.several_on_gpus):
@@ -106,10 +106,8 @@ def fit_device(
     return replace(options, device="cpu", device_reason=problem)
 
 
-def _system_problem(topology: Topology, settings: RunSettings, ranks: int) -> str | None:
+def _system_problem(topology: Topology) -> str | None:
     """What of a system GPUs cannot compute; None if everything."""
-    if settings.pcoupl != "no" and ranks > 1:
-        return f"pcoupl = {settings.pcoupl} on several ranks runs on CPUs only"
     if kinds := kinds_without_kernel(topology.terms):
         return f"terms of these kinds run on CPUs only: {', '.join(kinds)}"
     return oversized_group(ConstrainedGroups(topology))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from pulsemd.device.cuda import CudaDevice
 from pulsemd.engine.barostat import GROWTH, NOISE, SHRINKAGE, strain_message
 from pulsemd.engine.cell import Cell
 from pulsemd.engine.energies import N_SUMS, VIRIAL
+from pulsemd.engine.gpu_part import DevicePart
 from pulsemd.engine.lattice import is_along_user_box
 from pulsemd.engine.system import System
 from pulsemd.kernels.bonded.gpu import GpuBonded
@@ -20,7 +22,7 @@ from pulsemd.kernels.nonbonded.settings import PairConstants
 from pulsemd.kernels.pme.gpu import GpuLatticeSum
 from pulsemd.kernels.pme.lattice_sum import background_energy
 from pulsemd.kernels.update.gpu import GpuUpdate
-from pulsemd.kernels.update.gpu_cell import BAROSTAT, CELL, Followers, GpuCell
+from pulsemd.kernels.update.gpu_cell import BAROSTAT, Followers, GpuCell
 
 
 def barostat_record(system: System, constants: PairConstants) -> np.ndarray:
@@ -81,17 +83,96 @@ def gpu_cell(
     )
 
 
-def cell_of(record: np.void) -> Cell:
-    """The cell in a record `CELL`."""
+def cells_of_parts(
+    system: System, parts: Sequence[DevicePart], lattice: GpuLatticeSum | None, totals: Any, fixed: bool
+) -> DeviceCells:
+    """The cell of each rank of a process, which all scale alike, from sums over all ranks on the device."""
+    for part in parts:
+        mesh = lattice if part is parts[0] else None
+        kernels = part.pairs, part.exclusions, part.bonded, part.update, mesh
+        part.cell = gpu_cell(part.device, system, *kernels, totals, fixed)
+    return DeviceCells(system, [part.cell for part in parts])
+
+
+class DeviceCells:
+    """The cell of a run as a process holds it: on the device, once for each of its ranks, or fixed.
+
+    Parameters
+    ----------
+    system : System
+    cells : sequence of GpuCell or None
+        Of each rank, which are all alike; None without a barostat.
+
+    Attributes
+    ----------
+    strained : str
+        Why the barostat stopped scaling the box, as far as the host has heard; '': it did not.
+    """
+
+    def __init__(self, system: System, cells: Sequence[GpuCell | None]) -> None:
+        self._system, self._cells = system, [cell for cell in cells if cell is not None]
+        self.strained = ""
+        for cell in self._cells:
+            cell.put(system.box, system.user_box)
+
+    @property
+    def words(self) -> tuple[Any, ...]:
+        """Device arrays that say what the cell is: one, or none without a barostat."""
+        return tuple(cell.record for cell in self._cells[:1])
+
+    def begin_list(self) -> Cell:
+        """The cell of a search that begins; waits for the device if there is a barostat."""
+        if not self._cells:
+            return self._system.cell
+        record = self._cells[0].read()
+        self._note(record)
+        for cell in self._cells:
+            cell.begin_list()
+        return _cell_of(record)
+
+    def put(self, cell: Cell, searched: Cell, work: float) -> None:
+        """Go on from a cell, with the pair list of another one and the work of the barostat so far, kJ/mol."""
+        strain = np.diag(np.linalg.solve(searched.box, cell.box))
+        for part in self._cells:
+            part.put(cell.box, cell.user_box, strain, work)
+
+    def finish_sums(self, offset: int, scale: bool) -> None:
+        """See `GpuCell.finish_sums`."""
+        for cell in self._cells:
+            cell.finish_sums(offset, scale)
+
+    def read(self) -> tuple[Cell, float]:
+        """The cell now, and the work of the barostat so far, kJ/mol; waits for the device if there is one."""
+        if not self._cells:
+            return self._system.cell, 0.0
+        record = self._cells[0].read()
+        return _cell_of(record), float(record["work"])
+
+    def in_copies(self, copies: Sequence[np.ndarray]) -> Cell:
+        """The cell in copies of `words`."""
+        return _cell_of(_record_of(copies[0])) if copies else self._system.cell
+
+    def hear(self, copies: Sequence[np.ndarray]) -> None:
+        """Update `strained` from copies of `words`."""
+        if copies:
+            self._note(_record_of(copies[0]))
+
+    def of_sums(self, copies: Sequence[np.ndarray]) -> tuple[float, float]:
+        """Work of the barostat before the step of the last sums, kJ/mol, and the volume then, nm^3."""
+        if not copies:
+            return 0.0, self._system.volume
+        record = _record_of(copies[0])
+        return float(record["work_then"]), float(record["volume"])
+
+    def _note(self, record: np.void) -> None:
+        if record["stopped"] >= 0:
+            self.strained = strain_message(record["refused"], int(record["stopped"]))
+
+
+def _cell_of(record: np.void) -> Cell:
     return Cell(record["box"].copy(), record["user_box"].copy())
 
 
-def why_stopped(record: np.void) -> str:
-    """Why the barostat of a record scales no more; '': it does."""
-    return "" if record["stopped"] < 0 else strain_message(record["refused"], int(record["stopped"]))
-
-
-def record_of(words: np.ndarray) -> np.void:
+def _record_of(words: np.ndarray) -> np.void:
     """Words copied from the device, as the record `CELL`."""
-    found: np.void = np.ascontiguousarray(words).view(CELL)[0]
-    return found
+    return GpuCell.as_record(words)

@@ -24,6 +24,25 @@ from pulsemd.kernels.search.gpu_grid import Region
 from pulsemd.kernels.search.gpu_layout import SUPERCLUSTER, Slots
 from pulsemd.kernels.search.gpu_lists import OWNED_SUPERCLUSTERS, ListCounts
 from pulsemd.kernels.update.gpu import GpuUpdate, UpdateConstants
+from pulsemd.kernels.update.gpu_cell import GpuCell
+
+
+@dataclass(frozen=True)
+class DeviceRows:
+    """What is read of a rank's rows, gid (n_owned,) int32: all are owned, and the plan sends nothing."""
+
+    gid: NDArray[np.int32]
+    plan: HaloPlan
+
+    @property
+    def n_owned(self) -> int:
+        """Atoms of this rank: all."""
+        return self.plan.n_owned
+
+    @property
+    def n_local(self) -> int:
+        """The same; there are no ghosts."""
+        return self.plan.n_local
 
 
 @dataclass(frozen=True)
@@ -60,6 +79,9 @@ class DevicePart:
 
     Attributes
     ----------
+    box : (3, 3) float64, nm, of the next search
+    cell : GpuCell or None
+        Where a barostat scales it.
     version : int
         Changes with whatever a recorded graph refers to.
     sums : (N_SUMS + 9,) float64 or int64, device
@@ -109,6 +131,8 @@ class DevicePart:
         self.sums = device.zeros(N_SUMS + 9, np.int64 if fixed else np.float64)
         self.pair_sums, self.constraint_virial = self.sums[:N_PAIR_SUMS], self.sums[N_SUMS:]
         self.version = 0
+        self.box = system.box
+        self.cell: GpuCell | None = None
         self._slots: Slots | None = None
         self.forces: Any = None
 
@@ -122,7 +146,7 @@ class DevicePart:
     def slots_needed(self, domain: LocalDomain, r_list: float) -> int:
         """Slots that a search of these rows takes at most."""
         self.pairs.pairs.allow_reach(0.5 * (domain.halo_width - r_list))
-        return self.pairs.pairs.prepare(self.system.box, r_list, domain.n_local)
+        return self.pairs.pairs.prepare(self.box, r_list, domain.n_local)
 
     def begin_search(
         self, domain: LocalDomain, rows: Any, r_list: float, r_inner: float | None, forces: Any
@@ -137,7 +161,7 @@ class DevicePart:
         forces : (slots, 4) float32 or int64, device
             Where forces go from now on.
         """
-        device, box = self.device, self.system.box
+        device, box = self.device, self.box
         gid = device.to_device(domain.gid)
         leader = device_leaders(device, domain)
         self.pairs.begin_search(rows[: domain.n_local], gid, box, r_list, r_inner, domain.n_owned, leader)
@@ -150,13 +174,15 @@ class DevicePart:
     ) -> None:
         """The same of the rows of an inbox, of which ``n_owned`` have room for owned atoms."""
         rows = (inbox.x, inbox.gid)
-        self.pairs.begin_search(*rows, self.system.box, r_list, r_inner, n_owned, inbox.leader, 0)
+        self.pairs.begin_search(*rows, self.box, r_list, r_inner, n_owned, inbox.leader, 0)
         self._settle_in(forces, inbox.v)
 
     def _settle_in(self, forces: Any, velocities: Any) -> None:
         if self.slots is not self._slots or forces is not self.forces:
             self._move_in(forces)
         self.update.settle_in(self.slots, forces, velocities)
+        if self.cell is not None:
+            self.cell.settle_in(self.update.velocities)
 
     def _move_in(self, forces: Any) -> None:
         """Let everything refer to new arrays."""
@@ -270,3 +296,10 @@ class DevicePart:
         rows[gid >= 0, :3] = x[gid[gid >= 0]]
         self.slots.x.set(rows, stream=self.device.stream)
         self.device.synchronize()
+
+
+def joined_rows(parts: list[LocalAtoms]) -> LocalAtoms:
+    """The rows of several ranks, one after the other."""
+    return LocalAtoms(
+        *(np.concatenate([getattr(part, name) for part in parts]) for name in ("gid", "x", "v"))
+    )

@@ -8,7 +8,6 @@ are wanted in between are copied beside the steps and read when the host waits a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -24,9 +23,10 @@ from pulsemd.engine.blowup import Failure, find_overlap
 from pulsemd.engine.cell import Cell
 from pulsemd.engine.coupling import StepFlags, coupling_intervals, degrees_of_freedom, step_flags
 from pulsemd.engine.energies import ENERGY_SCALE, FORCE_SCALE, N_PAIR_SUMS, N_SUMS, SLOTS, VIRIAL, StepSums
-from pulsemd.engine.gpu_barostat import cell_of, gpu_cell, record_of, why_stopped
+from pulsemd.engine.gpu_barostat import DeviceCells, gpu_cell
 from pulsemd.engine.gpu_constants import update_constants
 from pulsemd.engine.gpu_failure import failure_on_device
+from pulsemd.engine.gpu_part import DeviceRows
 from pulsemd.engine.lattice import add_background, gpu_lattice_sum, settle_lattice
 from pulsemd.engine.local import exclusion_pairs
 from pulsemd.engine.options import RunOptions
@@ -48,24 +48,6 @@ PRUNE_INTERVAL = 5
 
 ENERGIES_AHEAD, FRAMES_AHEAD = 32, 2
 """Records of energies and of positions that may be under way to the host."""
-
-
-@dataclass(frozen=True)
-class DeviceRows:
-    """What is read of a rank's rows, gid (n_owned,) int32: all are owned, and the plan sends nothing."""
-
-    gid: NDArray[np.int32]
-    plan: HaloPlan
-
-    @property
-    def n_owned(self) -> int:
-        """Atoms of this rank: all."""
-        return self.plan.n_owned
-
-    @property
-    def n_local(self) -> int:
-        """The same; there are no ghosts."""
-        return self.plan.n_local
 
 
 class GpuRank:
@@ -101,7 +83,6 @@ class GpuRank:
         self.reproducible = fixed = options.precision == "reproducible"
         self.flags = StepFlags()
         self._cells = system.cell, system.cell
-        self.strained = ""
         self.n_searches = 0
         topology, settings = system.topology, system.settings
         self.n_dof = degrees_of_freedom(topology, settings)
@@ -127,7 +108,7 @@ class GpuRank:
         self._phases = self.phases()
         self._silent = PhaseTimer()
         words = (self._pairs.error_word, self._bonded.error_word, self._update.control)
-        self._mirror = Mirror(self.device, (*words, self._sums, *self._cell_words), ENERGIES_AHEAD + 1)
+        self._mirror = Mirror(self.device, (*words, self._sums, *self._box.words), ENERGIES_AHEAD + 1)
         self._snapshots = Snapshots(self.device, FRAMES_AHEAD)
         self._searched: tuple[Any, Any] | None = None
         self._earlier: tuple[Any, Any] | None = None
@@ -173,8 +154,7 @@ class GpuRank:
         self._pair_sums, self._constraint_virial = self._sums[:N_PAIR_SUMS], self._sums[N_SUMS:]
         parts = (self._pairs, self._exclusions, self._bonded, self._update, self._lattice)
         self._cell = gpu_cell(self.device, self.system, *parts, self._sums, fixed)
-        if self._cell is not None:
-            self._cell.put(self.system.box, self.system.user_box)
+        self._box = DeviceCells(self.system, [self._cell])
 
     def _work_beside_pairs(self) -> list[tuple[str, Any, Callable[[bool], None]]]:
         """Name, stream and launch of each kind of forces that runs while the pairs do."""
@@ -198,7 +178,7 @@ class GpuRank:
 
     def search_ahead(self) -> None:
         """Launch a search of the positions that the steps launched so far will lead to; only a barostat waits."""
-        self._cells = self._cells[1], self._begin_list()
+        self._cells = self._cells[1], self._box.begin_list()
         self._pairs.begin_search(
             self._slots.x, self._slots.gid, self._cells[1].box, self.r_list, self._r_inner
         )
@@ -211,15 +191,6 @@ class GpuRank:
             self._cell.settle_in(self._update.velocities)
         self._start_forces(energies=False, waters_started=False)
         self._pairs.prune_ahead()
-
-    def _begin_list(self) -> Cell:
-        """The cell of the positions that are searched; why the barostat stopped goes to `strained`."""
-        if self._cell is None:
-            return self.system.cell
-        record = self._cell.read()
-        self.strained = why_stopped(record)
-        self._cell.begin_list()
-        return cell_of(record)
 
     def search(self) -> None:
         """Put the atoms in order again and build the pair list; completes a `search_ahead`."""
@@ -265,9 +236,7 @@ class GpuRank:
         rows[gid >= 0, :3] = earlier.x[gid[gid >= 0]]
         with self.device.current():
             self._slots.x[...] = self.device.to_device(rows)
-        if self._cell is not None:
-            strain = np.diag(np.linalg.solve(self._cells[1].box, earlier.cell.box))
-            self._cell.put(earlier.cell.box, earlier.cell.user_box, strain, earlier.barostat_work)
+        self._box.put(earlier.cell, self._cells[1], earlier.barostat_work)
         self._pairs.prune()
         self._start_forces(energies=False, waters_started=False)
         self._update.set_work(earlier.thermostat_work)
@@ -289,27 +258,22 @@ class GpuRank:
 
     def read_work(self) -> tuple[float, float]:
         """Work of the thermostat and of the barostat so far, kJ/mol; waits for the device."""
-        barostat = 0.0 if self._cell is None else float(self._cell.read()["work"])
-        return float(self._update.read()["work"]), barostat
+        return float(self._update.read()["work"]), self._box.read()[1]
 
     def read_cell(self) -> Cell:
         """The cell now; waits for the device."""
-        return self.system.cell if self._cell is None else cell_of(self._cell.read())
+        return self._box.read()[0]
 
     @property
-    def _cell_words(self) -> tuple[Any, ...]:
-        """Device arrays that say what the cell is: one, or none without a barostat."""
-        return () if self._cell is None else (self._cell.record,)
-
-    def _cell_in(self, copies: list[Array]) -> Cell:
-        """The cell in copies of `_cell_words`."""
-        return cell_of(record_of(copies[0])) if copies else self.system.cell
+    def strained(self) -> str:
+        """Why the barostat stopped scaling the box; '': it did not."""
+        return self._box.strained
 
     def failure(self) -> Failure | None:
         """What went wrong first since the start; waits for the device."""
         copies = (self._ahead or self._mirror.take())()
-        if self._ahead is None and self._cell is not None:
-            self.strained = why_stopped(record_of(copies[4]))
+        if self._ahead is None:
+            self._box.hear(copies[4:])
         return failure_on_device(copies[:3], self.system.step, self._first_step, self._clock, self.rows)
 
     def _rows_of_files(self) -> Slots:
@@ -420,8 +384,7 @@ class GpuRank:
         update.move(self._offset, coupled, virial, overlap)
         if flags.sums:
             update.sum_kinetic_after()
-            if self._cell is not None:
-                self._cell.finish_sums(self._offset, flags.barostat)
+            self._box.finish_sums(self._offset, flags.barostat)
         if flags.barostat:
             update.construct_sites()
             self._start_forces(energies=False, waters_started=False)  # the move began them in the other box
@@ -435,15 +398,14 @@ class GpuRank:
         """Energies and virials, kJ/mol, from a copy of the sums and of the control record."""
         control, sums = self._update.as_record(copies[2]), copies[3]
         self_energy(self.system.topology.charge, self._excluded_constants, sums[:N_PAIR_SUMS])
-        cell = None if self._cell is None else record_of(copies[4])
-        volume = self.system.volume if cell is None else float(cell["volume"])
+        work, volume = self._box.of_sums(copies[4:])
         if self._lattice is not None:
             add_background(sums, self.system, self._pairs.constants, volume)
         self.found = StepSums(
             sums.astype(np.float64) / (ENERGY_SCALE if self.reproducible else 1.0),
             0.5 * float(control["before"] + control["after"]),
             float(control["work"]),
-            0.0 if cell is None else float(cell["work_then"]),
+            work,
             volume,
         )
 
@@ -510,13 +472,13 @@ class GpuRank:
 
     def take_rows(self) -> Callable[[], tuple[LocalAtoms, Cell]]:
         """Copy rows and cell as they are after the steps launched so far; the function waits for them."""
-        arrays = (self._slots.gid, self._slots.x, self._update.velocities, *self._cell_words)
+        arrays = (self._slots.gid, self._slots.x, self._update.velocities, *self._box.words)
         read = self._snapshots.take(arrays)
 
         def rows() -> tuple[LocalAtoms, Cell]:
             gid, x, v, *cell = read()
             filled = gid >= 0
-            return LocalAtoms(gid[filled], x[filled, :3], v[filled, :3]), self._cell_in(cell)
+            return LocalAtoms(gid[filled], x[filled, :3], v[filled, :3]), self._box.in_copies(cell)
 
         return rows
 

@@ -23,11 +23,12 @@ from pulsemd.domain.atoms import LocalAtoms
 from pulsemd.domain.grid import choose_grid
 from pulsemd.engine.blowup import Failure
 from pulsemd.engine.cell import Cell
-from pulsemd.engine.coupling import StepFlags, degrees_of_freedom, step_flags
+from pulsemd.engine.coupling import StepFlags, coupling_intervals, degrees_of_freedom, step_flags
 from pulsemd.engine.energies import ENERGY_SCALE, N_PAIR_SUMS, N_SUMS, StepSums
+from pulsemd.engine.gpu_barostat import cells_of_parts
 from pulsemd.engine.gpu_constants import update_constants
 from pulsemd.engine.gpu_failure import failure_on_device
-from pulsemd.engine.gpu_part import DevicePart, ProcessRows
+from pulsemd.engine.gpu_part import DevicePart, ProcessRows, joined_rows
 from pulsemd.engine.gpu_rank import ENERGIES_AHEAD, PRUNE_INTERVAL
 from pulsemd.engine.gpu_region import region_of
 from pulsemd.engine.gpu_search import PartSearch, sum_over_processes
@@ -75,9 +76,7 @@ class GpuRanks:
         self.transport, self.system, self.options, self.r_list = transport, system, options, r_list
         self.reproducible = options.precision == "reproducible"
         self.flags = StepFlags()
-        self.barostat_work = 0.0
-        self.cell = self.searched_cell = system.cell
-        self.strained = ""
+        self.searched_cell = system.cell
         topology, settings = system.topology, system.settings
         self.n_dof = degrees_of_freedom(topology, settings)
         self.total_mass = float(topology.mass.sum())
@@ -105,6 +104,7 @@ class GpuRanks:
         self._r_inner = None if self.reproducible else inner_cutoff(system, r_list, PRUNE_INTERVAL, nstlist)
         self.found = StepSums(np.zeros(N_SUMS + 9))
         self._make_reductions()
+        self._box = cells_of_parts(system, self._parts, self._lattice, self._totals, self.reproducible)
         self._search = PartSearch(
             transport,
             system,
@@ -147,7 +147,7 @@ class GpuRanks:
             for part in self._parts
             for word in (part.pairs.error_word, part.bonded.error_word, part.update.control)
         ]
-        return Mirror(self.device, [*words, self._totals], ENERGIES_AHEAD + 1)
+        return Mirror(self.device, [*words, self._totals, *self._box.words], ENERGIES_AHEAD + 1)
 
     # ---- search -------------------------------------------------------------------------------------------------
 
@@ -156,7 +156,10 @@ class GpuRanks:
 
     def search(self) -> None:
         """Migrate, plan the halo, and build the pair lists; collective."""
-        before = self._search.versions
+        before, self.searched_cell = self._search.versions, self._box.begin_list()
+        self._search.cell = self.searched_cell
+        for part in self._parts:
+            part.box = self.searched_cell.box
         self._search.again()
         if before != self._search.versions:
             self._settle_lattice()
@@ -196,24 +199,29 @@ class GpuRanks:
 
     def take_up(self, earlier: Continuation) -> None:
         """Go on inside a list lifetime that was built from the positions of its search; as for `Rank`."""
+        self._box.put(earlier.cell, self.searched_cell, earlier.barostat_work)
         for part in self._parts:
             part.put_positions(earlier.x)
             part.pairs.prune_all()  # the search pruned at positions that may be many steps older
             part.start_forces(energies=False, waters_started=False)
             part.update.set_work(earlier.thermostat_work)
-        self.barostat_work = earlier.barostat_work
 
     def searched(self) -> LocalAtoms:
         """Positions at the last search, velocities of now; waits for the device."""
-        return _joined([part.searched() for part in self._parts])
+        return joined_rows([part.searched() for part in self._parts])
 
     def read_work(self) -> tuple[float, float]:
         """Work of the thermostat and of the barostat so far, kJ/mol; waits for the device."""
-        return float(self._parts[0].update.read()["work"]), self.barostat_work
+        return float(self._parts[0].update.read()["work"]), self._box.read()[1]
 
     def read_cell(self) -> Cell:
-        """The cell now."""
-        return self.cell
+        """The cell now; waits for the device."""
+        return self._box.read()[0]
+
+    @property
+    def strained(self) -> str:
+        """Why the barostat stopped scaling the box, the same on all ranks; '': it did not."""
+        return self._box.strained
 
     def failure(self) -> Failure | None:
         """What went wrong first since the start; waits for the device.
@@ -225,6 +233,7 @@ class GpuRanks:
         """
         self.transport.check()
         copies = self._mirror.take()()
+        self._box.hear(copies[3 * len(self._parts) + 1 :])
         found = (
             failure_on_device(
                 copies[3 * k : 3 * k + 3], self.system.step, self._first_step, self._clock, part.rows
@@ -240,7 +249,7 @@ class GpuRanks:
         self._set_clock(step)
         s = self.system.settings
         phases = [step == self._first_step, (step - self._first_step) % PRUNE_INTERVAL]
-        phases += [step % interval for interval in (s.nsttcouple, s.nstcomm) if interval > 0]
+        phases += [step % interval for interval in coupling_intervals(s)]
         pattern = (n, energies, *phases)
         if self._graphs is None:
             self._launch_steps(pattern, step, timer)
@@ -270,7 +279,7 @@ class GpuRanks:
     def begin_step(self, flags: StepFlags, offset: int = 0) -> None:
         """Set what this step does and how far it is from the device's step; clears the sums of energy steps."""
         self.flags, self._offset = flags, offset
-        if flags.energies:
+        if flags.sums:
             for part in self._parts:
                 self.device.clear(part.sums)
 
@@ -301,11 +310,7 @@ class GpuRanks:
             return [], []
         stream = "lattice", lattice.stream
         return (
-            [
-                self._fork(
-                    "forces.lattice.solve", lambda: lattice.find_potential(self.flags.energies), *stream
-                )
-            ],
+            [self._fork("forces.lattice.solve", lambda: lattice.find_potential(self.flags.sums), *stream)],
             [self._fork("forces.lattice.begin", lattice.add_forces, *stream)],
         )
 
@@ -331,7 +336,7 @@ class GpuRanks:
 
     def _start_forces(self) -> None:
         for part in self._parts:
-            part.start_forces(self.flags.energies, waters_started=True)
+            part.start_forces(self.flags.sums, waters_started=True)
         self.device.fork(self._ghost_stream)  # what needs ghosts is added to forces that have begun
 
     @property
@@ -341,11 +346,11 @@ class GpuRanks:
 
     def _local_forces(self) -> None:
         for part in self._parts:
-            part.local_forces(self.flags.energies, self._prunes)
+            part.local_forces(self.flags.sums, self._prunes)
 
     def _ghost_forces(self) -> None:
         for part in self._parts:
-            part.ghost_forces(self.flags.energies, self._prunes)
+            part.ghost_forces(self.flags.sums, self._prunes)
 
     def _take_forces(self) -> None:
         self._search.channel_f.reverse_end()
@@ -356,16 +361,23 @@ class GpuRanks:
             part.clear_ghost_forces()  # beside the update
 
     def update(self) -> None:
-        """Thermostat, kick, drift, constraints, the start of the next forces; on energy steps also the sums."""
+        """Thermostat, kick, drift, constraints, barostat, the start of the next forces; where wanted also the sums."""
         flags = self.flags
         coupled = flags.thermostat or flags.remove_com
-        if coupled or flags.energies:
+        if coupled or flags.sums:
             self._couple(self._offset, False, flags.thermostat, flags.remove_com)
         for part in self._parts:
-            part.update.move(self._offset, coupled, part.constraint_virial if flags.energies else None)
-        if flags.energies:
+            part.update.move(self._offset, coupled, part.constraint_virial if flags.sums else None)
+        if flags.sums:
             self._couple(0, True, False, False)
             self._sum_energies()
+            self._box.finish_sums(self._offset, flags.barostat)
+        if flags.barostat:
+            for part in self._parts:
+                part.update.construct_sites()
+                part.start_forces(
+                    energies=False, waters_started=False
+                )  # the move began them in the other box
 
     def _couple(self, offset: int, after: bool, thermostat: bool, remove_com: bool) -> None:
         """Sum the kinetic energy over all ranks, and let every rank make the same of it."""
@@ -394,16 +406,18 @@ class GpuRanks:
     def _set_energies(self, copies: list[Array]) -> None:
         """Energies and virials, kJ/mol, from a copy of the sums and of a control record."""
         part = self._parts[0]
-        control, sums = part.update.as_record(copies[2]), copies[-1]
+        n_words = 3 * len(self._parts)
+        control, sums = part.update.as_record(copies[2]), copies[n_words]
+        work, volume = self._box.of_sums(copies[n_words + 1 :])
         self_energy(self.system.topology.charge, part.excluded_constants, sums[:N_PAIR_SUMS])
         if self._lattice is not None:
-            add_background(sums, self.system, self._pair_constants, self.system.volume)
+            add_background(sums, self.system, self._pair_constants, volume)
         self.found = StepSums(
             sums.astype(np.float64) / (ENERGY_SCALE if self.reproducible else 1.0),
             0.5 * float(control["before"] + control["after"]),
             float(control["work"]),
-            self.barostat_work,
-            self.cell.volume,
+            work,
+            volume,
         )
 
     def evaluate(self, step: int, timer: PhaseTimer) -> None:
@@ -478,7 +492,7 @@ class GpuRanks:
 
     def rows(self) -> LocalAtoms:
         """Global ids, positions and velocities of the owned rows now; waits for the device."""
-        return _joined([part.rows() for part in self._parts])
+        return joined_rows([part.rows() for part in self._parts])
 
     def take_rows(self) -> Callable[[], tuple[LocalAtoms, Cell]]:
         """A function that gives rows and cell as they are after the steps launched so far; waits for the device."""
@@ -491,9 +505,3 @@ class GpuRanks:
         gid = self.rows().gid
         n_local = sum(int((self.device.to_host(part.slots.gid) >= 0).sum()) for part in self._parts)
         return ProcessRows(gid, self._search.plan, len(gid), n_local)
-
-
-def _joined(parts: list[LocalAtoms]) -> LocalAtoms:
-    return LocalAtoms(
-        *(np.concatenate([getattr(part, name) for part in parts]) for name in ("gid", "x", "v"))
-    )

@@ -42,6 +42,7 @@ _WIDER = 1.02  # of reaches, so that they may grow a little before the halo must
 _MORE_ROWS = 1.15
 _SPARE_ROWS = 256
 _FULL = 0.95
+_SHRINKAGE = 0.01  # of a box with a barostat, until the host plans again
 
 
 class PartSearch:
@@ -71,6 +72,8 @@ class PartSearch:
         Of the first plan-rank, as the host planned last.
     n_searches, on_device : int
         Searches so far, and those of them without the host.
+    cell : Cell
+        Of the last search, or of the next one.
     """
 
     def __init__(
@@ -88,6 +91,9 @@ class PartSearch:
         self.transport, self.system, self.options, self.grid = transport, system, options, grid
         self.device, self._parts, self._terms = transport.device, parts, terms
         self._r_list, self._r_inner, self._ghost_stream = r_list, r_inner, ghost_stream
+        self.cell = self._planned_cell = system.cell
+        # A barostat may shrink the box while searches run on the device, so halos are wider by what it may.
+        self._wider = 1.0 if system.settings.pcoupl == "no" else 1.0 + _SHRINKAGE
         self._groups = UpdateGroups(system.topology.group_offset, system.topology.group_atoms)
         self._row_order = np.argsort(self._groups.atoms)
         self.n_searches = self.on_device = self._capacity = self._row_capacity = 0
@@ -146,14 +152,16 @@ class PartSearch:
 
     def _extent(self, part: DevicePart) -> float:
         x, slot_of_gid = (self.device.to_host(array) for array in (part.slots.x, part.slots.slot_of_gid))
-        return self._terms.extent_in(slot_of_gid, np.ascontiguousarray(x[:, :3]), self.system.box)
+        return self._terms.extent_in(slot_of_gid, np.ascontiguousarray(x[:, :3]), self.cell.box)
 
     def _grouped(self, atoms: LocalAtoms) -> LocalAtoms:
         """With update groups in consecutive rows."""
         return atoms.take(np.argsort(self._row_order[atoms.gid]))
 
     def _settle_in(self, atoms: list[LocalAtoms], extents: list[float]) -> None:
-        widths = [max(_WIDER * extent, self._r_list + 2.0 * _WIDER * self._reach) for extent in extents]
+        self._planned_cell = self.cell
+        needed = [max(_WIDER * extent, self._r_list + 2.0 * _WIDER * self._reach) for extent in extents]
+        widths = [self._wider * width for width in needed]
 
         def plan(local: int, control: Transport) -> tuple[LocalDomain, list[int]]:
             domain = build_halo(
@@ -161,14 +169,14 @@ class PartSearch:
                 self.grid,
                 self._groups,
                 atoms[local],
-                self.system.box,
+                self.cell.box,
                 self._r_list,
                 widths[local],
                 self.options.plan_kind,
             )
             slots = self._parts[local].slots_needed(domain, self._r_list)
             sent = max((pulse.n_send for pulse in domain.plan.pulses), default=0)
-            shares = control.allgather((slots, domain.n_owned, sent, extents[local] > widths[local] / _WIDER))
+            shares = control.allgather((slots, domain.n_owned, sent, extents[local] > needed[local] / _WIDER))
             return domain, [max(int(share[k]) for share in shares) for k in range(4)]
 
         planned = self.transport.each(plan)
@@ -247,9 +255,9 @@ class PartSearch:
             return
         topology, room = self.system.topology, self._room
         self._domains = DeviceDomains(
-            self.transport, self.grid, topology.leader, self.system.box, halo_width, room
+            self.transport, self.grid, topology.leader, self.cell.box, halo_width, room
         )
-        self._most_reach = 0.5 * (halo_width - self._r_list)
+        self._most_reach = 0.5 * (halo_width / self._wider - self._r_list)
         plans = self._domains.bind([part.storage for part in self._parts])
         self._tables = DirectTables(self.transport, room.n_pulses, room.most, room.owned, room.n_rows)
         self._tables.bind(plans, self.channel_x, self.channel_f)
@@ -262,7 +270,7 @@ class PartSearch:
         assert domains is not None
         assert tables is not None
         assert barrier is not None
-        if self._host_is_next:
+        if self._host_is_next or self._box_has_changed:
             return False
         domains.migrate()
         barrier.meet()
@@ -303,6 +311,12 @@ class PartSearch:
         full = self._grids_are_stale or sent > _FULL * room.most or (found[:, 0] > _FULL * room.owned).any()
         slots = [part.slots.n_slots for part in self._parts]
         return int(broken), int(full or max(slots) > _FULL * self._capacity)
+
+    @property
+    def _box_has_changed(self) -> bool:
+        """Whether the halos that the host planned last may be too narrow for the box of now, or much too wide."""
+        strain = np.diag(np.linalg.solve(self._planned_cell.box, self.cell.box))
+        return bool((strain * self._wider < 1.0).any() or (strain > self._wider**2).any())
 
     @property
     def _grids_are_stale(self) -> bool:
