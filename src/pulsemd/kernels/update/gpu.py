@@ -88,13 +88,13 @@ class UpdateConstants:
         Rigid waters by kind: global ids of O, H, H, and `settle_geometry`.
     groups : ConstrainedGroups
         Update groups held together by other constraints.
-    sites : VirtualSites
     target : float, kJ/mol, kinetic energy the thermostat aims at
     n_dof : int
     keep : float, exp(-coupling interval / tau)
+    seed : int, of the thermostat
+    sites : VirtualSites
     weak : float
         Coupling interval over tau of Berendsen's thermostat; 0: v-rescale.
-    seed : int, of the thermostat
     """
 
     box: np.ndarray
@@ -105,9 +105,9 @@ class UpdateConstants:
     target: float = 0.0
     n_dof: int = 0
     keep: float = 1.0
-    weak: float = 0.0
     seed: int = 0
     sites: VirtualSites = field(default_factory=no_sites)
+    weak: float = 0.0
 
     @cached_property
     def water_sites(self) -> WaterSites:
