@@ -12,12 +12,14 @@ from pulsemd.base.version import VERSION
 
 if TYPE_CHECKING:
     from pulsemd.engine.api import Simulation, Snapshot
+    from pulsemd.engine.minimise import Minimum
     from pulsemd.kernels.nonbonded.formula import exp, maximum, minimum, rsqrt, sqrt, where
     from pulsemd.kernels.nonbonded.potential import PairPotential
 
 __version__ = VERSION
 
 __all__ = [
+    "Minimum",
     "PairPotential",
     "Simulation",
     "Snapshot",
@@ -31,6 +33,7 @@ __all__ = [
 
 _FORMULA = "pulsemd.kernels.nonbonded.formula"
 _HOMES = dict.fromkeys(("exp", "maximum", "minimum", "rsqrt", "sqrt", "where"), _FORMULA) | {
+    "Minimum": "pulsemd.engine.minimise",
     "PairPotential": "pulsemd.kernels.nonbonded.potential",
     "Simulation": "pulsemd.engine.api",
     "Snapshot": "pulsemd.engine.api",

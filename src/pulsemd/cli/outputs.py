@@ -67,12 +67,12 @@ def open_outputs(transport: Transport, system: System, request: RunRequest, out:
             trajectory.write(frame.step, positions, frame.cell.user_box, frame.v[some])
 
         def write_last(frame: Frame) -> None:
-            _write_frame(out / "final.gro", system, frame, frame.v)
+            write_positions(out / "final.gro", system, frame, frame.v)
             if request.xvg:
                 write_xvg(out / "energies.xvg", table.path, system.topology.title)
 
         def write_crash(frame: Frame) -> str:
-            _write_frame(out / "crash.gro", system, frame, None)
+            write_positions(out / "crash.gro", system, frame, None)
             return f"positions of step {frame.step}, the last search, are in {out / 'crash.gro'}"
 
         def sync() -> None:
@@ -105,7 +105,8 @@ def _positions(system: System, request: RunRequest, frame: Frame) -> NDArray[np.
     return now.whole_positions(frame.x)
 
 
-def _write_frame(path: Path, system: System, frame: Frame, v: NDArray[np.float32] | None) -> None:
+def write_positions(path: Path, system: System, frame: Frame, v: NDArray[np.float32] | None) -> None:
+    """Write a frame as a .gro file, with these velocities or without."""
     now, title = system.in_cell(frame.cell), f"{system.topology.title} t= {frame.time:.5f} step= {frame.step}"
     with replacing(path) as temporary:
         write_gro(temporary, now.topology, now.whole_positions(frame.x), v, now.user_box, title)

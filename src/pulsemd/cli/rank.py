@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pulsemd.base.errors import ConfigError, InputError, PulseMDError
+from pulsemd.cli.minimise import run_minimisation
 from pulsemd.cli.outputs import open_outputs
 from pulsemd.cli.request import RunRequest
 from pulsemd.cli.stop import StopRequest
@@ -151,6 +152,8 @@ def _run(
     simulation = Simulation(transport, system, request.options)
     if transport.rank == 0:
         _say(_decisions(simulation))
+    if system.settings.minimises:
+        return run_minimisation(transport, simulation, request, out)
     with open_outputs(transport, system, request, out) as outputs:
         simulation.report_to(outputs.reporters, outputs.crashed)
         simulation.warm_up()

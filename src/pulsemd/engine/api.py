@@ -16,7 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulsemd.base.errors import ConfigError
+from pulsemd.engine.descent import Method
 from pulsemd.engine.device import choose_device, fit_device
+from pulsemd.engine.minimise import Minimum, check_method
 from pulsemd.engine.openmm_system import system_from_openmm
 from pulsemd.engine.options import Device, PlanKind, Precision, RunOptions
 from pulsemd.engine.ranks import start_ranks
@@ -287,11 +289,60 @@ class Simulation:
             )
         self._reporters.append(_Reporter(interval, energies, frame, {}))
 
+    def minimize(
+        self,
+        emtol: float | None = None,
+        nsteps: int | None = None,
+        integrator: str | None = None,
+        emstep: float | None = None,
+        nbfgscorr: int | None = None,
+    ) -> Minimum:
+        """Move the atoms to lower energy, from overlapping starts too; `step` and velocities stay.
+
+        Parameters
+        ----------
+        emtol : float, kJ/mol/nm
+            Stop when no atom feels a larger force. Default, as of the other options: that of the settings.
+        nsteps : int
+            Most steps, -1 without end. Default: without end.
+        integrator : {'steep', 'l-bfgs'}
+            Default: that of the settings, else 'steep'. L-BFGS takes no constraints and no rigid water.
+        emstep : float, nm
+        nbfgscorr : int
+
+        Returns
+        -------
+        Minimum
+            Whether it converged, the energies and the largest force.
+
+        Raises
+        ------
+        ConfigError, InputError
+            For options that make no sense, or that do not fit the system.
+        UnstableError
+            If the first positions have no finite forces.
+        """
+        s = self.settings
+        method = Method(
+            (s.integrator if s.minimises else "steep") if integrator is None else integrator,
+            s.emtol if emtol is None else emtol,
+            s.emstep if emstep is None else emstep,
+            s.nbfgscorr if nbfgscorr is None else nbfgscorr,
+            -1 if nsteps is None else nsteps,
+        )
+        check_method(self._system, method)
+        with _interrupt_held_back():
+            minimum: Minimum = self._call("minimize", method)
+        self._kept.clear()
+        return minimum
+
     def run(self, steps: int) -> Self:
         """Make steps.
 
         Raises
         ------
+        ConfigError
+            If the settings ask for a minimisation: see `minimize`.
         KeyboardInterrupt
             Between two steps; `step` says how far it came, and another `run` goes on from there.
         UnstableError
@@ -299,6 +350,11 @@ class Simulation:
         """
         if steps < 0:
             raise ConfigError(f"run({steps}): a number of steps that is not negative is needed")
+        if self.settings.minimises:
+            raise ConfigError(
+                f"run({steps}): the settings say integrator = {self.settings.integrator}; call minimize(), or make a "
+                "simulation with integrator='md'"
+            )
         lifetime = int(self._ranks.about["nstlist"])
         last, slice_ = self.step + steps, lifetime
         while self.step < last:

@@ -290,6 +290,12 @@ class DevicePart:
         filled = gid >= 0
         return LocalAtoms(gid[filled], x[filled, :3], v[filled, :3])
 
+    def owned_forces(self) -> tuple[NDArray[np.int32], NDArray[Any]]:
+        """Global ids of the owned atoms, and forces on them (n_owned, 3), float32 or int64; waits for the device."""
+        end = SUPERCLUSTER * self.pairs.pairs.all_counts[0].owned_superclusters
+        gid, f = self.device.to_host(self.slots.gid[:end]), self.device.to_host(self.forces[:end])
+        return gid[gid >= 0], np.ascontiguousarray(f[gid >= 0, :3])
+
     def put_positions(self, x: NDArray[np.int32]) -> None:
         """Take the positions (n_atoms, 3) of all atoms, by global id; waits for the device."""
         rows, gid = self.device.to_host(self.slots.x), self.device.to_host(self.slots.gid)

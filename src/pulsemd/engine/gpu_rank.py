@@ -232,14 +232,46 @@ class GpuRank:
 
     def take_up(self, earlier: Continuation) -> None:
         """Go on inside a list lifetime that was built from the positions of its search; as for `Rank`."""
+        self._box.put(earlier.cell, self._cells[1], earlier.barostat_work)
+        self.place(earlier.x)
+        self._update.set_work(earlier.thermostat_work)
+
+    def place(self, x: NDArray[np.int32]) -> None:
+        """Put the atoms at positions inside a list lifetime; as for `Rank`."""
         rows, gid = self.device.to_host(self._slots.x), self.device.to_host(self._slots.gid)
-        rows[gid >= 0, :3] = earlier.x[gid[gid >= 0]]
+        rows[gid >= 0, :3] = x[gid[gid >= 0]]
         with self.device.current():
             self._slots.x[...] = self.device.to_device(rows)
-        self._box.put(earlier.cell, self._cells[1], earlier.barostat_work)
         self._pairs.prune()
         self._start_forces(energies=False, waters_started=False)
-        self._update.set_work(earlier.thermostat_work)
+
+    def tolerate_overlaps(self, tolerant: bool) -> None:
+        """From the next search on: whether atoms may overlap; as for `Rank`."""
+        if self._ahead is not None:
+            self.search()
+        self._pairs.tolerate_overlaps(tolerant)
+
+    def evaluate_at(
+        self, x: NDArray[np.int32], search: bool, timer: PhaseTimer
+    ) -> tuple[NDArray[np.int32], NDArray[Any]]:
+        """Energies and forces at other positions; as for `Rank`. Waits for the device."""
+        self.place(x)
+        if search:
+            timer.timed("search", self.search)
+        self.begin_step(StepFlags(self._first_step, energies=True))
+        timer.run(self.force_phases())
+        self.take_energies()()
+        f, gid = self.device.to_host(self.f), self.device.to_host(self._slots.gid)
+        self._start_forces(energies=False, waters_started=False)
+        return gid[gid >= 0], np.ascontiguousarray(f[gid >= 0, :3])
+
+    def take_failure(self) -> Failure | None:
+        """`failure`, which is then forgotten."""
+        failure = self.failure()
+        self._update.forget_error()
+        for word in (self._pairs.error_word, self._bonded.error_word):
+            self.device.clear(word)
+        return failure
 
     def searched(self) -> LocalAtoms:
         """Positions at the last search that was completed, velocities of now; waits for the device."""

@@ -200,11 +200,46 @@ class GpuRanks:
     def take_up(self, earlier: Continuation) -> None:
         """Go on inside a list lifetime that was built from the positions of its search; as for `Rank`."""
         self._box.put(earlier.cell, self.searched_cell, earlier.barostat_work)
+        self.place(earlier.x)
         for part in self._parts:
-            part.put_positions(earlier.x)
+            part.update.set_work(earlier.thermostat_work)
+
+    def place(self, x: NDArray[np.int32]) -> None:
+        """Put the atoms at positions inside a list lifetime; as for `Rank`."""
+        for part in self._parts:
+            part.put_positions(x)
             part.pairs.prune_all()  # the search pruned at positions that may be many steps older
             part.start_forces(energies=False, waters_started=False)
-            part.update.set_work(earlier.thermostat_work)
+
+    def tolerate_overlaps(self, tolerant: bool) -> None:
+        """From the next search on: whether atoms may overlap; as for `Rank`."""
+        for part in self._parts:
+            part.pairs.tolerate_overlaps(tolerant)
+
+    def evaluate_at(
+        self, x: NDArray[np.int32], search: bool, timer: PhaseTimer
+    ) -> tuple[NDArray[np.int32], NDArray[Any]]:
+        """Energies and forces at other positions; as for `Rank`. Waits for the device."""
+        self.place(x)
+        if search:
+            timer.timed("search", self.search)
+        self.begin_step(StepFlags(self._first_step, energies=True))
+        timer.run(self.force_phases())
+        self._sum_energies()
+        self.take_energies()()
+        found = [part.owned_forces() for part in self._parts]
+        for part in self._parts:
+            part.start_forces(energies=False, waters_started=False)
+        return np.concatenate([gid for gid, _ in found]), np.concatenate([f for _, f in found])
+
+    def take_failure(self) -> Failure | None:
+        """`failure`, which is then forgotten."""
+        failure = self.failure()
+        for part in self._parts:
+            part.update.forget_error()
+            for word in (part.pairs.error_word, part.bonded.error_word):
+                self.device.clear(word)
+        return failure
 
     def searched(self) -> LocalAtoms:
         """Positions at the last search, velocities of now; waits for the device."""

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from pulsemd.base.distinct import distinct_rows
 from pulsemd.base.errors import InputError
 from pulsemd.domain.lattice import LATTICE
+from pulsemd.kernels.constraints.project import project_forces
 from pulsemd.kernels.constraints.settle import settle_geometry
 from pulsemd.kernels.constraints.shake import leapfrog_shake
 from pulsemd.kernels.constraints.virtual_sites import construct_sites, spread_sites
@@ -154,6 +155,19 @@ class Movers:
             bad = row if bad < 0 else bad
         self.construct(x)
         return int(bad)
+
+    def spread(self, x: Int32, f: NDArray[np.float32] | NDArray[np.int64], f_scale: float) -> None:
+        """Give the forces of virtual sites to their parents; x, f (n_owned, 3)."""
+        spread_sites(x, f, f_scale, *self._local_sites, self._box, self._no_virial, 0.0)
+
+    def project(self, x: Int32, forces: Float64) -> None:
+        """Take out of forces (n_owned, 3) what constraints balance, for atoms of one mass: see `project_forces`."""
+        for rows, _ in self._waters:
+            pairs = rows[:, [0, 1, 0, 2, 1, 2]].reshape(-1, 2)
+            project_forces(x, forces, np.arange(0, len(pairs) + 1, 3), pairs, self._box)
+        offset, rows, pair_offset, pairs, _ = self._local_groups
+        first = np.repeat(offset[:-1], np.diff(pair_offset))
+        project_forces(x, forces, pair_offset, rows[pairs + first[:, None]], self._box)
 
     def construct(self, x: Int32) -> None:
         """Put the owned virtual sites where their parents want them; x (n_owned, 3) int32."""

@@ -174,10 +174,14 @@ class Rank:
         self._search_pairs(self.domain)
         self.n_searches += 1
 
+    def place(self, x: NDArray[np.int32]) -> None:
+        """Put the owned atoms at positions, (n_atoms, 3) by global id, inside a list lifetime."""
+        n = self.domain.n_owned
+        self.x[:n] = x[self.domain.gid[:n]]
+
     def take_up(self, earlier: Continuation) -> None:
         """Go on inside a list lifetime that was built from the positions of its search."""
-        n = self.domain.n_owned
-        self.x[:n] = earlier.x[self.domain.gid[:n]]
+        self.place(earlier.x)
         self.thermostat_work, self.barostat_work = earlier.thermostat_work, earlier.barostat_work
         self._set_cell(earlier.cell)
 
@@ -502,6 +506,35 @@ class Rank:
         self.x[:n], self.velocities[:n] = x, v
         if self._single_point and find_overlap(self.system, self.domain.gid[:n], self.f[:n] * self._f_scale):
             self._failure = failure  # it could not have moved, but it does not have to
+
+    def tolerate_overlaps(self, tolerant: bool) -> None:
+        """From the next search on: whether atoms may overlap, as in minimisation."""
+        self._pair_forces.tolerate_overlaps(tolerant)
+
+    def evaluate_at(
+        self, x: NDArray[np.int32], search: bool, timer: PhaseTimer
+    ) -> tuple[NDArray[np.int32], NDArray[Any]]:
+        """Energies, and global ids and forces of the owned atoms, at other positions, where they then are; collective.
+
+        Parameters
+        ----------
+        x : (n_atoms, 3) int32, lattice units, by global id
+        search : bool
+            Whether the pair list may be too old for them.
+        """
+        self.place(x)
+        if search:
+            timer.timed("search", self.search)
+        self.begin_step(StepFlags(energies=True))
+        timer.run(self.force_phases())
+        self.sums = self._sum_energies()
+        n = self.domain.n_owned
+        return self.domain.gid[:n], self.f[:n]
+
+    def take_failure(self) -> Failure | None:
+        """`failure`, which is then forgotten."""
+        failure, self._failure = self.failure(), None
+        return failure
 
     def take_energies(self) -> Callable[[], None]:
         """A function after which the energies of the last energy step are those of now: they are already."""

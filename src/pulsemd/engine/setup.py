@@ -33,6 +33,10 @@ GPU_NSTLIST = ((40_000, 100), (2**62, 50))
 """Steps between two searches that measured fastest on a GPU, up to a number of atoms."""
 
 
+MINIMISER_BUFFER = 1.1
+"""List cut-off of a minimisation over the cut-off: it searches when an atom has moved half of what is between."""
+
+
 def choose_nstlist(system: System, options: RunOptions) -> int:
     """Steps between two searches: those of the settings, or more where that is faster and may be.
 
@@ -42,7 +46,9 @@ def choose_nstlist(system: System, options: RunOptions) -> int:
     s, earlier = system.settings, system.continuation
     if earlier is not None:
         return earlier.nstlist
-    fixed = s.verlet_buffer_tolerance < 0 or options.precision == "reproducible" or s.nsteps == 0
+    fixed = (
+        s.minimises or s.verlet_buffer_tolerance < 0 or options.precision == "reproducible" or s.nsteps == 0
+    )
     if options.device != "cuda" or not options.raise_nstlist or fixed:
         return s.nstlist
     wanted = next(n for most, n in GPU_NSTLIST if system.topology.n_atoms <= most)
@@ -73,6 +79,8 @@ def choose_list_cutoff(system: System, nstlist: int) -> float:
     """
     s = system.settings
     r_cut = max(s.rcoulomb, s.rvdw)
+    if s.minimises:
+        return min(MINIMISER_BUFFER * r_cut, max(r_cut, 0.5 * float(widths(system.box).min())))
     if s.verlet_buffer_tolerance < 0:
         if s.rlist < r_cut:
             raise InputError(f"rlist {s.rlist:g} nm is below the cut-off {r_cut:g} nm; raise rlist")
@@ -88,7 +96,7 @@ def inner_cutoff(system: System, r_list: float, interval: int, nstlist: int) -> 
     None where pruning gains nothing: a given ``rlist``, or a list that is no older than that anyway.
     """
     s = system.settings
-    if s.verlet_buffer_tolerance < 0 or interval >= nstlist:
+    if s.minimises or s.verlet_buffer_tolerance < 0 or interval >= nstlist:
         return None
     radius = _cutoff_for(system, interval)
     return radius if radius < r_list else None

@@ -200,6 +200,13 @@ class Simulation:
         self.rank.warm_up(self.step, self.timer)
         self.timer.reset()
 
+    def settle(self) -> None:
+        """Begin a new list lifetime at positions that did not come from steps, and forget failures on the way there."""
+        self.rank.tolerate_overlaps(False)
+        self.rank.search()
+        self.rank.take_failure()
+        self._searched, self._list_is_older = self.step, False
+
     def trace(self) -> list[Event]:
         """Begin and duration of the phases of the last steps of this rank or process, if `RunOptions.trace`."""
         found = self.rank.events()
@@ -242,7 +249,7 @@ class Simulation:
     def _frame(self, step: int, atoms: LocalAtoms, cell: Cell) -> Frame | None:
         columns = [atoms.gid, atoms.x, atoms.v]
         columns += [] if atoms.image is None else [atoms.image]
-        parts = [self._to_root(array) for array in columns]
+        parts = [self.to_root(array) for array in columns]
         if self.transport.rank != 0:
             return None
         gid, *arrays = (np.concatenate(part) for part in parts)
@@ -265,7 +272,8 @@ class Simulation:
         digest.update(frame.v.astype("<f4").tobytes())
         return digest.hexdigest()
 
-    def _to_root(self, array: NDArray[Any]) -> list[NDArray[Any]]:
+    def to_root(self, array: NDArray[Any]) -> list[NDArray[Any]]:
+        """The arrays of all ranks on rank 0, empty ones elsewhere."""
         empty = array[:0]
         return self.transport.alltoall([array] + [empty] * (self.transport.size - 1))
 

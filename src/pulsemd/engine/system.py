@@ -207,7 +207,7 @@ def prepare_system(
         v = np.zeros((topology.n_atoms, 3), np.float32)
     else:
         v = np.where(topology.mass[:, None] > 0, velocities, 0).astype(np.float32)
-    movers = _all_movers(topology, reduced)
+    movers = all_movers(topology, reduced)
     movers.construct(x)
     restrained = None if reference is None else lattice_transform(to_lattice(reference, box), frame)
     system = System(topology, table, settings, box, reduced, frame, x, v, settings.init_step, restrained)
@@ -222,7 +222,7 @@ def constrain_start(system: System) -> System:
     """
     x, v = system.x.copy(), system.v.copy()
     topology = system.topology
-    movers = _all_movers(topology, system.box)
+    movers = all_movers(equal_masses(topology) if system.settings.minimises else topology, system.box)
     f = np.zeros(x.shape, np.float32)
     bad = movers.advance(x, np.zeros_like(v), f, 1.0, dt=1.0)
     if bad < 0:
@@ -235,12 +235,17 @@ def constrain_start(system: System) -> System:
     return replace(system, x=x, v=v)
 
 
-def _all_movers(topology: Topology, box: NDArray[np.float64]) -> Movers:
+def all_movers(topology: Topology, box: NDArray[np.float64]) -> Movers:
     """Movers of all atoms, in the order of the files."""
     rows = np.arange(topology.n_atoms, dtype=np.int32)
     movers = Movers(topology, box)
     movers.bind(rows, rows, topology.n_atoms)
     return movers
+
+
+def equal_masses(topology: Topology) -> Topology:
+    """The topology of a minimisation, where displacements follow forces: every atom with mass has the same."""
+    return replace(topology, mass=(topology.mass > 0).astype(np.float64))
 
 
 def group_reach(system: System) -> float:

@@ -11,6 +11,7 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 from pulsemd.engine.gpu_control import control_of
+from pulsemd.engine.minimise import minimise
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.reporters import Reporter
 from pulsemd.engine.simulation import Simulation
@@ -70,7 +71,7 @@ class Worker:
         }
 
     def do(self, command: str, arguments: tuple[Any, ...], report: Report) -> Any:
-        """Carry out a command: ``run``, ``last``, ``energies``, ``frame`` or ``hash``."""
+        """Carry out a command: ``run``, ``last``, ``minimize``, ``energies``, ``frame`` or ``hash``."""
         simulation = self.simulation
         if command == "run":
             n_steps, wanted = arguments
@@ -81,12 +82,18 @@ class Worker:
             simulation.reporters = _reporters(arguments[0], report)
             simulation.finish()
             return simulation.step
+        if command == "minimize":
+            return minimise(simulation, arguments[0], _tell_nobody)
         if command == "energies":
             return simulation.evaluate()
         if command == "frame":
             return simulation.gather()
         assert command == "hash"
         return simulation.trajectory_hash()
+
+
+def _tell_nobody(step: int, energies: dict[str, float]) -> None:
+    """The steps of a minimisation are not reported."""
 
 
 def _reporters(wanted: list[Wanted], report: Report) -> list[Reporter]:

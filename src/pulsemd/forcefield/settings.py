@@ -6,6 +6,9 @@ import secrets
 from dataclasses import dataclass, replace
 from typing import Literal
 
+MINIMISERS = ("steep", "l-bfgs")
+"""Values of ``integrator`` that lower the energy instead of moving in time."""
+
 
 @dataclass(frozen=True)
 class RunSettings:
@@ -17,8 +20,16 @@ class RunSettings:
     ----------
     include, define : tuple of str
         Folders searched for included files; macros as ``NAME`` or ``NAME=VALUE``.
+    integrator : {'md', 'steep', 'l-bfgs'}
+        Leap-frog, or one of `MINIMISERS`.
     nsteps : int
         -1 means without end.
+    emtol : float, kJ/mol/nm
+        A minimisation ends when no atom feels a larger force.
+    emstep : float, nm
+        Its first step with 'steep', and the longest step of an atom with 'l-bfgs'.
+    nbfgscorr : int
+        Steps that 'l-bfgs' remembers.
     nstlist : int
         Steps between neighbor searches; at least 1.
     verlet_buffer_tolerance : float
@@ -59,7 +70,7 @@ class RunSettings:
 
     include: tuple[str, ...] = ()
     define: tuple[str, ...] = ()
-    integrator: Literal["md"] = "md"
+    integrator: Literal["md", "steep", "l-bfgs"] = "md"
     tinit: float = 0.0
     dt: float = 0.001
     nsteps: int = 0
@@ -67,6 +78,9 @@ class RunSettings:
     comm_mode: Literal["linear", "none"] = "linear"
     nstcomm: int = 100
     ld_seed: int = -1
+    emtol: float = 10.0
+    emstep: float = 0.01
+    nbfgscorr: int = 10
     nstxout: int = 0
     nstvout: int = 0
     nstfout: int = 0
@@ -119,6 +133,11 @@ class RunSettings:
     constraints: Literal["none", "h-bonds", "all-bonds"] = "none"
     constraint_algorithm: Literal["lincs", "shake"] = "lincs"
     ignored: tuple[str, ...] = ()
+
+    @property
+    def minimises(self) -> bool:
+        """Whether the run is a minimisation."""
+        return self.integrator in MINIMISERS
 
     def with_drawn_seeds(self) -> RunSettings:
         """Replace the seeds that are -1 by random ones, so that what is saved can be repeated."""

@@ -142,6 +142,15 @@ _ELECTROSTATICS = {
 }
 
 
+_MINIMISATION = ("emtol", "emstep", "nbfgscorr")
+
+_ONLY_IN_TIME = (
+    *("tcoupl", "tc_grps", "tau_t", "ref_t", "nsttcouple", "pcoupl"),
+    *("gen_vel", "gen_temp", "nstxout", "nstvout", "nstfout", "nstxout_compressed"),
+)
+"""Options of moves in time alone, those of their trajectories included."""
+
+
 class _Reader:
     """Turns assignments into settings; remembers where each was made for the messages."""
 
@@ -197,8 +206,8 @@ class _Reader:
         settings = RunSettings(**self._resolve_types())
         self._check_numbers(settings)
         self._check_cutoffs(settings)
-        settings = self._resolve_pressure(self._resolve_coupling(settings))
-        settings = self._resolve_output(settings)
+        settings = self._resolve_coupling(self._resolve_minimisation(settings))
+        settings = self._resolve_output(self._resolve_pressure(settings))
         if settings.verlet_buffer_tolerance > 0 and "rlist" in self.values:
             self.ignored.append("rlist (it follows from verlet_buffer_tolerance)")
         if settings.vdw_modifier in ("potential-shift", "none") and settings.rvdw_switch != 0.0:
@@ -281,9 +290,32 @@ class _Reader:
         if not 1e-12 <= s.ewald_rtol <= 0.1:
             self.refuse("ewald_rtol", f"ewald_rtol = {s.ewald_rtol} is not supported: from 1e-12 to 0.1")
 
+    def _resolve_minimisation(self, s: RunSettings) -> RunSettings:
+        """Leave out what only moves in time have, or only minimisation has."""
+        if not s.minimises:
+            given = [name for name in _MINIMISATION if name in self.values]
+            self.ignored += [f"{name} (only for integrator = steep or l-bfgs)" for name in given]
+            return s
+        for name in ("emtol", "emstep"):
+            if getattr(s, name) <= 0:
+                self.refuse(name, f"{name} = {getattr(s, name)} must be positive")
+        if s.nbfgscorr < 1:
+            self.refuse("nbfgscorr", f"nbfgscorr = {s.nbfgscorr} must be at least 1")
+        if s.integrator == "l-bfgs" and s.constraints != "none":
+            self.refuse(
+                "constraints",
+                f"integrator = l-bfgs moves atoms freely, not with constraints = {s.constraints}; use constraints = "
+                "none, or integrator = steep",
+            )
+        given = [name for name in _ONLY_IN_TIME if getattr(s, name) != _DEFAULTS[name]]
+        self.ignored += [f"{name} (not for minimisation)" for name in given]
+        return replace(s, **{name: _DEFAULTS[name] for name in _ONLY_IN_TIME})
+
     def _resolve_coupling(self, s: RunSettings) -> RunSettings:
         if s.nstcomm == 0:
             s = replace(s, comm_mode="none")
+        if s.minimises:
+            return s
         if s.tcoupl == "no":
             given = [name for name in ("tc_grps", "tau_t", "ref_t", "nsttcouple") if name in self.values]
             self.ignored += [f"{name} (only with tcoupl)" for name in given]
@@ -301,6 +333,8 @@ class _Reader:
         return s
 
     def _resolve_pressure(self, s: RunSettings) -> RunSettings:
+        if s.minimises:
+            return s
         if s.pcoupl == "no":
             given = [name for name in _OF_BAROSTAT if name in self.values]
             self.ignored += [f"{name} (only with pcoupl)" for name in given]

@@ -82,7 +82,7 @@ _VDW_MODIFIER = choice(
 HONOURED: Mapping[str, Callable[[str], Any]] = {
     "include": flags("I"),
     "define": flags("D"),
-    "integrator": choice("md"),
+    "integrator": choice("md", "steep", "l-bfgs"),
     "tinit": real,
     "dt": real,
     "nsteps": integer,
@@ -90,6 +90,9 @@ HONOURED: Mapping[str, Callable[[str], Any]] = {
     "comm_mode": choice("linear", "none"),
     "nstcomm": integer,
     "ld_seed": integer,
+    "emtol": real,
+    "emstep": real,
+    "nbfgscorr": integer,
     "nstxout": integer,
     "nstvout": integer,
     "nstfout": integer,
@@ -158,7 +161,7 @@ FIXED: Mapping[str, tuple[str, ...]] = {
 """Options accepted only if left empty or if every word is one of these."""
 
 _GROUPS: Mapping[str, str] = {
-    "only for other integrators": "bd_fric emtol emstep niter fcstep nstcgsteep nbfgscorr rtpi",
+    "only for other integrators": "bd_fric niter fcstep nstcgsteep rtpi",
     "only for lattice sums of dispersion": "ewald_rtol_lj lj_pme_comb_rule",
     "only for switched Coulomb or tabulated potentials": "rcoulomb_switch table_extension",
     "only for the Nose-Hoover thermostat": "nh_chain_length print_nose_hoover_chain_variables",

@@ -9,7 +9,7 @@ from pulsemd.device.program import CudaProgram
 from pulsemd.kernels.nonbonded.cuda_formula import HEADER, pair_header
 from pulsemd.kernels.nonbonded.ewald import ewald_coefficient, ewald_polynomial
 from pulsemd.kernels.nonbonded.formula import LENNARD_JONES
-from pulsemd.kernels.nonbonded.spec import KernelSpec
+from pulsemd.kernels.nonbonded.spec import CAPPED_FORCE, KernelSpec
 from pulsemd.kernels.search.cuda_programs import CHUNKS
 
 _MIDDLE = range(900, 6000)
@@ -59,6 +59,7 @@ def pair_program(spec: KernelSpec, warps: int = 4, chunk: int = CHUNKS[0]) -> Cu
         "RELATIVE": int(spec.displacement == "relative"),
         "ORTHORHOMBIC": str(spec.orthorhombic).lower(),
         "TABLE": int(spec.combination == "table"),
+        "CAPPED": int(CAPPED_FORCE) if spec.capped else 0,
     }
     return CudaProgram(
         "pulsemd.kernels.nonbonded",
@@ -115,6 +116,8 @@ def programs() -> Iterator[CudaProgram]:
     polynomial = ewald_polynomial(ewald_coefficient(1.0, 1e-5))
     for precision, rule, energies in product(("fast", "reproducible"), rules, booleans):
         yield pair_program(KernelSpec(precision, rule, "relative", True, energies, ewald=polynomial))
+    for rule in rules:
+        yield pair_program(KernelSpec("reproducible", rule, "relative", True, True, capped=True))
     for warps, chunk in ((2, CHUNKS[0]), (4, CHUNKS[1])):
         yield pair_program(KernelSpec("fast", "geometric", "relative", True, False), warps, chunk)
         yield pair_program(KernelSpec("reproducible", "geometric", "relative", True, False), warps, chunk)

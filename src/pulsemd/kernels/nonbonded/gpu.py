@@ -30,6 +30,7 @@ from pulsemd.kernels.nonbonded.spec import (
     MINIMUM_DISTANCE2,
     SINGLE_POINT_LIMIT,
     SWITCH_CONSTANTS,
+    TOLERANT_DISTANCE2,
     KernelSpec,
     Precision,
 )
@@ -118,6 +119,7 @@ class GpuPairForces:
         self.constants = pair_constants(settings)
         raised = single_point and precision == "fast"
         self._limit = SINGLE_POINT_LIMIT if raised else FORCE_LIMIT[precision]
+        self._tolerant = False
         self._formula: UserFormula | None = None
         self._shifted = settings.vdw_modifier == "potential-shift"
         if potential is None:
@@ -149,6 +151,14 @@ class GpuPairForces:
         self._limits: tuple[np.ndarray, np.ndarray] | None = None
         self._lists: list[ClusterList] = []
         self.version = 0
+
+    def tolerate_overlaps(self, tolerant: bool) -> None:
+        """From the next search on: whether atoms may overlap; see `PairForces.tolerate_overlaps`.
+
+        Energies have to be wanted then: only kernels with energies know of a smallest distance.
+        """
+        self._tolerant = tolerant
+        self._limits = None
 
     @property
     def box_constants(self) -> Any:
@@ -223,6 +233,7 @@ class GpuPairForces:
             ending=self.constants.ending,
             formula=self._formula,
             shifted=self._shifted,
+            capped=self._tolerant and self.precision == "reproducible",
         )
         self._set_constants(box, r_list if r_inner is None else r_inner)
         self._keep_launches()
@@ -278,13 +289,14 @@ class GpuPairForces:
 
     def _set_constants(self, box: np.ndarray, r_inner: float) -> None:
         c = self.constants
-        limit = self._limit**2
+        raised = self._tolerant and self.precision == "fast"
+        limit = (SINGLE_POINT_LIMIT if raised else self._limit) ** 2
         scalars = (
             c.cutoff**2,
             *c.coulomb_arguments,
             c.shift6,
             c.shift12,
-            MINIMUM_DISTANCE2,
+            TOLERANT_DISTANCE2 if self._tolerant else MINIMUM_DISTANCE2,
             limit,
             r_inner**2,
         )

@@ -17,7 +17,9 @@ from pulsemd.kernels.nonbonded.spec import (
     BLOCK,
     FORCE_LIMIT,
     LIMIT_DISTANCE,
+    MINIMUM_DISTANCE2,
     SINGLE_POINT_LIMIT,
+    TOLERANT_DISTANCE2,
     KernelSpec,
     Precision,
 )
@@ -79,6 +81,7 @@ class PairForces:
             self.atom_parameters = AtomParameters.of_potential(resolved, self.constants)
         self._list: PairList | None = None
         self._bad = 0
+        self._tolerant = False
 
     def search(
         self,
@@ -137,7 +140,11 @@ class PairForces:
         self._halves = _halves(self._list.local)
         self.variant = self._choose_spec(box, r_list)
         self._kernels: dict[bool, Callable[..., int]] = {}
-        self._constants = constant_vector(self.constants, box, self._limit)
+        limit, minimum2 = self._limit, MINIMUM_DISTANCE2
+        if self._tolerant:
+            minimum2 = TOLERANT_DISTANCE2
+            limit = SINGLE_POINT_LIMIT / LIMIT_DISTANCE if self.precision == "fast" else limit
+        self._constants = constant_vector(self.constants, box, limit, minimum2)
         self._parameters, self._type_index = self.atom_parameters.blocks(self._list, type_index, charge)
         n_blocks = self._list.counts.clusters
         self._x = aligned(n_blocks * BLOCK, np.int32)
@@ -162,7 +169,15 @@ class PairForces:
             shifted=self._shifted and self._formula is not None,
             ewald=self.constants.ewald,
             ending=self.constants.ending,
+            capped=self._tolerant and self.precision == "reproducible",
         )
+
+    def tolerate_overlaps(self, tolerant: bool) -> None:
+        """From the next search on: whether atoms may overlap, as in minimisation.
+
+        Pairs closer than `TOLERANT_DISTANCE2` then count as being there, and reproducible mode caps pair forces.
+        """
+        self._tolerant = tolerant
 
     def local(
         self, x: np.ndarray, forces: np.ndarray, energies: np.ndarray | None = None, half: int | None = None

@@ -8,7 +8,7 @@ from numba import njit
 from pulsemd.forcefield.nonbonded import LennardJonesTable
 from pulsemd.kernels.nonbonded.potential import PotentialTable
 from pulsemd.kernels.nonbonded.settings import PairConstants
-from pulsemd.kernels.nonbonded.spec import BLOCK, LANES, MINIMUM_DISTANCE2, SWITCH_CONSTANTS
+from pulsemd.kernels.nonbonded.spec import BLOCK, LANES, SWITCH_CONSTANTS
 from pulsemd.kernels.search.clusters import aligned
 from pulsemd.kernels.search.search import PairList, lattice_scale
 
@@ -25,7 +25,9 @@ def kernel_combination(table: LennardJonesTable) -> str:
     return table.combination
 
 
-def constant_vector(constants: PairConstants, box: np.ndarray, force_limit: float) -> np.ndarray:
+def constant_vector(
+    constants: PairConstants, box: np.ndarray, force_limit: float, minimum2: float
+) -> np.ndarray:
     """The kernel's float32 constants, in the order of `CONSTANTS`, then the box over 2^32."""
     scalars = (
         constants.cutoff**2,
@@ -33,7 +35,7 @@ def constant_vector(constants: PairConstants, box: np.ndarray, force_limit: floa
         constants.shift6,
         constants.shift12,
         *(getattr(constants, name) for name in SWITCH_CONSTANTS),
-        MINIMUM_DISTANCE2,
+        minimum2,
         force_limit**2,
     )
     return np.concatenate((np.array(scalars, np.float32), lattice_scale(box)))

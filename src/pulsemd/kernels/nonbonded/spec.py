@@ -55,6 +55,18 @@ MINIMUM_DISTANCE2 = 3.82e-7
 """Smallest r^2 [nm^2] that enters a formula: its -6th power is still a float32. Closer pairs that interact
 exceed `FORCE_LIMIT`; those that do not interact give zero instead of 0 * inf."""
 
+TOLERANT_DISTANCE2 = 0.05**2
+"""The same, nm^2, in minimisation: closer pairs feel the force over r of 0.05 nm, which float32 holds for any atoms."""
+
+CAPPED_FORCE = 0.984375 * FORCE_LIMIT["reproducible"]
+"""Force of one pair [kJ/mol/nm] to which capped kernels reduce a larger one, along its direction."""
+
+TOUCHING2 = 1e-12
+"""Smallest r^2 [nm^2] at which a capped force keeps its size; nearer atoms feel less, and on one spot nothing."""
+
+CAPPED_ENERGY = 2.0**30
+"""Largest Lennard-Jones energy of one pair [kJ/mol] in capped kernels: half of what fixed point holds."""
+
 Precision = Literal["fast", "reproducible"]
 
 
@@ -83,6 +95,8 @@ class KernelSpec:
         Polynomial of `formula.ewald`; empty: reaction field.
     ending : {'shift', 'force-switch', 'potential-switch'}
         How Lennard-Jones ends at the cut-off.
+    capped : bool
+        In reproducible mode pair forces end at `CAPPED_FORCE`, so that minimisation can begin from overlaps.
     """
 
     precision: Precision
@@ -94,6 +108,7 @@ class KernelSpec:
     shifted: bool = False
     ewald: tuple[float, ...] = ()
     ending: str = "shift"
+    capped: bool = False
 
     @property
     def n_parameters(self) -> int:

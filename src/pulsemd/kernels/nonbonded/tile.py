@@ -17,7 +17,16 @@ from numba.extending import intrinsic
 
 from pulsemd.kernels.nonbonded.accumulate import FixedPointSums, FloatSums
 from pulsemd.kernels.nonbonded.formula import COMBINATIONS, LENNARD_JONES, electrostatics, where
-from pulsemd.kernels.nonbonded.spec import BLOCK, CONSTANTS, LANES, ROWS, KernelSpec
+from pulsemd.kernels.nonbonded.spec import (
+    BLOCK,
+    CAPPED_ENERGY,
+    CAPPED_FORCE,
+    CONSTANTS,
+    LANES,
+    ROWS,
+    TOUCHING2,
+    KernelSpec,
+)
 from pulsemd.kernels.nonbonded.trace.displacement import lattice_difference, to_cartesian
 from pulsemd.kernels.nonbonded.trace.memory import (
     any_lane,
@@ -207,7 +216,7 @@ class TileLoop:
         inside = r2 < self.constants["cutoff2"]
         if bits is not None:
             inside = inside & self._mask_rows(bits, members)
-        r2 = where(r2 > self.constants["minimum2"], r2, self.constants["minimum2"])
+        there, r2 = r2, where(r2 > self.constants["minimum2"], r2, self.constants["minimum2"])
         qq = group([rows[row].charge for row in members]) * lanes.charge
         coulomb = [self.constants[f"coulomb_{name}"] for name in "ab"]
         energy_coulomb, force = electrostatics(r2, qq, *coulomb, self.spec.ewald)
@@ -216,6 +225,13 @@ class TileLoop:
             coefficients = self._coefficients(members, rows, lanes, row_types, lane_types)
             energy_lj, force_lj = self._van_der_waals(r2, coefficients)
             force = force + force_lj
+        if self.spec.capped:
+            r2_there = where(there > TOUCHING2, there, TOUCHING2)
+            capped = where(force < 0.0, force.constant(-CAPPED_FORCE), CAPPED_FORCE) / r2_there.sqrt()
+            force = where(abs(force) * r2.sqrt() < CAPPED_FORCE, force, capped)
+            r2 = r2_there
+            if energy_lj is not None:
+                energy_lj = where(energy_lj < CAPPED_ENERGY, energy_lj, CAPPED_ENERGY)
         force = where(inside, force, 0.0)
         self.sums.add_rows(members, force, displacement)
         if self.spec.energies:
