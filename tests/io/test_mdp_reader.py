@@ -74,7 +74,7 @@ def test_mdp_dependent_value_resolved_as_gmx(tmp_path: Path, text: str, field: s
     ("text", "message"),
     [
         ("fourierspacing = 0.12\n", "fourierspacing (only for coulombtype = pme)"),
-        ("emtol = 10\n", "emtol (only for other integrators)"),
+        ("emtol = 10\n", "emtol (only for integrator = steep or l-bfgs)"),
         ("tau-t = 0.1\n", "tau_t (only with tcoupl)"),
         ("rlist = 1.2\n", "rlist (it follows from verlet_buffer_tolerance)"),
         ("epsilon-rf = 78\n", "epsilon_rf (only for coulombtype = reaction-field)"),

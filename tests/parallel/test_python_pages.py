@@ -18,6 +18,15 @@ def run(script: Path, *arguments: str) -> str:
     return done.stdout
 
 
+def test_python_of_the_page_on_minimisation_runs(tmp_path):
+    page = (ROOT / "docs" / "how_to" / "minimise.md").read_text(encoding="utf-8")
+    script = tmp_path / "minimise.py"
+    script.write_text("\n".join(re.findall(r"(?s)```python\n(.*?)```", page)))
+    converged, _, max_force = run(script).split()[:3]
+    assert converged == "True"
+    assert float(max_force) < 2000
+
+
 def test_tutorial_of_the_python_api_runs_from_top_to_bottom(tmp_path):
     page = (ROOT / "docs" / "tutorials" / "python_api.md").read_text(encoding="utf-8")
     script = tmp_path / "tutorial.py"

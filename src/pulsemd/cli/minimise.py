@@ -11,7 +11,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from pulsemd.base.errors import ConfigError
 from pulsemd.cli.outputs import write_positions
 from pulsemd.cli.request import RunRequest
 from pulsemd.engine.descent import Method
@@ -25,17 +24,7 @@ from pulsemd.report.summary import rank_report, summarize, write_summary
 
 
 def run_minimisation(transport: Transport, simulation: Simulation, request: RunRequest, out: Path) -> int:
-    """Minimise, write what a run writes, and say clearly whether it converged; the result is the exit code.
-
-    Raises
-    ------
-    ConfigError
-        If it is to go on from a checkpoint, which minimisations neither write nor read.
-    """
-    if request.restart is not None:
-        raise ConfigError(
-            "--restart: a minimisation has no checkpoints; give the final.gro it left as -c, without --restart"
-        )
+    """Minimise, write what a run writes, and say clearly whether it converged; the result is the exit code."""
     s, start = simulation.system.settings, perf_counter()
     method = Method(s.integrator, s.emtol, s.emstep, s.nbfgscorr, s.nsteps)
     with ExitStack() as stack:

@@ -48,6 +48,10 @@ def main(args: argparse.Namespace) -> int:
         why = "leave out --device cpu" if asked == "cpu" else options.device_reason
         raise TransportError(f"--transport {options.rung}: needs GPUs; {why}")
     restart = _checkpoint_file(args) if args.command == "run" else None
+    if restart is not None and settings.minimises:
+        raise ConfigError(
+            "--restart: a minimisation has no checkpoints; give the final.gro it left as -c, without --restart"
+        )
     append = restart is not None and _same_folder(restart.parent, Path(args.out))
     first = started is None or started[0] == 0
     request = RunRequest(

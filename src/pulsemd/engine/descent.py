@@ -30,7 +30,10 @@ SUFFICIENT = 1e-4
 """Part of the first-order decrease that a step of L-BFGS must keep (Armijo)."""
 
 ENERGY_NOISE = 1e-7
-"""Relative change of the energy that may be rounding: within it the slope decides (Hager & Zhang's approximation)."""
+"""Change of the energy, relative to its terms, that may be rounding: within it the slope decides (Hager & Zhang)."""
+
+FIXED_POINT_NOISE = 2.0**-20
+"""The same in kJ/mol for every root of a number of atoms: a unit of fixed-point energies."""
 
 MOST_TRIALS = 12
 """Points tried along one direction of L-BFGS."""
@@ -214,7 +217,7 @@ def _direction(forces: Float64, memory: deque[tuple[Float64, Float64]]) -> Float
 def _search_along(hill: Landscape, start: Point, way: Float64) -> Point | None:
     """A point along a way that is low enough, found by the parabola through what is known; None: there is none."""
     slope, part = -_sum(start.forces * way), 1.0
-    noise = ENERGY_NOISE * abs(start.energy)
+    noise = ENERGY_NOISE * sum(map(abs, start.energies.values())) + FIXED_POINT_NOISE * len(way) ** 0.5
     for _ in range(MOST_TRIALS):
         trial = hill.evaluate(hill.displace(start.x, part * way))
         if trial is None:

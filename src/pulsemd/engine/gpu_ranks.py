@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pulsemd.base.errors import DomainError
 from pulsemd.device.mirror import Array, Mirror

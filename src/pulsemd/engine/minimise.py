@@ -167,7 +167,8 @@ class _Points:
 
     def error(self) -> UnstableError:
         """What the first failure of the last point is, the same on every rank."""
-        system, found = self._simulation.system, [f for f in self._failures if f is not None]
+        found = [f for f in self._failures if f is not None]
+        system = self._simulation.system.in_cell(self._simulation.rank.cell)
         if not found:
             return UnstableError(
                 "the first positions have no finite energy; check the coordinates and the topology"

@@ -527,7 +527,8 @@ class Rank:
             timer.timed("search", self.search)
         self.begin_step(StepFlags(energies=True))
         timer.run(self.force_phases())
-        self.sums = self._sum_energies()
+        works, volume = (self.thermostat_work, self.barostat_work), self.cell.volume
+        self.found = StepSums(self._sum_energies(), 0.0, *works, volume)
         n = self.domain.n_owned
         return self.domain.gid[:n], self.f[:n]
 

@@ -67,7 +67,8 @@ DEVICE Stored stored(Sum sum) { return sum; }
 
 constexpr int I_MORE = I_VALUES - 1 + TABLE, J_MORE = J_VALUES - 1 + TABLE;
 constexpr int I_STRIDE = 64, J_STRIDE = 32 * CHUNK;  // from an atom to the rest of its values
-constexpr float CAPPED_ENERGY = 1073741824.0f;   // kJ/mol: a half of what fixed point holds
+constexpr float CAPPED_ENERGY = 1073741824.0f;  // kJ/mol: half of what fixed point holds
+constexpr float CAPPED_DISTANCE = 0.1f;         // nm: below it the work of the capped force is added
 constexpr int ENERGY_TERMS = 8;  // Lennard-Jones, Coulomb, and xx xy xz yy yz zz of the virial
 
 // What is kept of an atom beside its position and its first value; as wide as those, so that one address serves both.
@@ -352,12 +353,17 @@ pair_forces(const int4* __restrict__ x, const float2* __restrict__ parameters, c
 #else
               PairTerms terms = pair_terms(r2, i, j, pair, k);
 #endif
-#if CAPPED > 0
-              if (!(fabsf(terms.force) * square_root(fmaxf(r2, k.minimum2)) < CAPPED))
-                terms.force = copysignf(CAPPED, terms.force) / square_root(r2);
 #if ENERGIES
-              terms.lj = fminf(terms.lj, CAPPED_ENERGY);
+              terms.lj += terms.force * (0.5f * (fmaxf(r2, k.minimum2) - r2));  // where force over r is constant
 #endif
+#if CAPPED > 0
+              if (!(fabsf(terms.force) * square_root(fmaxf(r2, k.minimum2)) < CAPPED)) {
+                const float r = square_root(r2), strong = copysignf(CAPPED, terms.force);
+#if ENERGIES
+                terms.lj = fminf(terms.lj, CAPPED_ENERGY) + strong * fmaxf(CAPPED_DISTANCE - r, 0.0f);
+#endif
+                terms.force = strong / r;
+              }
 #endif
 #if EXACT || ENERGIES
               terms.force = where_inside(terms.force, r2, k.cutoff2, word[h], bit);

@@ -56,7 +56,8 @@ MINIMUM_DISTANCE2 = 3.82e-7
 exceed `FORCE_LIMIT`; those that do not interact give zero instead of 0 * inf."""
 
 TOLERANT_DISTANCE2 = 0.05**2
-"""The same, nm^2, in minimisation: closer pairs feel the force over r of 0.05 nm, which float32 holds for any atoms."""
+"""The same, nm^2, in minimisation: the force over r of closer pairs is that of 0.05 nm, which float32 holds for any
+atoms, and the energy belongs to it."""
 
 CAPPED_FORCE = 0.984375 * FORCE_LIMIT["reproducible"]
 """Force of one pair [kJ/mol/nm] to which capped kernels reduce a larger one, along its direction."""
@@ -66,6 +67,9 @@ TOUCHING2 = 1e-12
 
 CAPPED_ENERGY = 2.0**30
 """Largest Lennard-Jones energy of one pair [kJ/mol] in capped kernels: half of what fixed point holds."""
+
+CAPPED_DISTANCE = 0.1
+"""Distance [nm] below which the work of `CAPPED_FORCE` is added to it, so that it still falls with the distance."""
 
 Precision = Literal["fast", "reproducible"]
 

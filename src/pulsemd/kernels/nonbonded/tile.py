@@ -19,6 +19,7 @@ from pulsemd.kernels.nonbonded.accumulate import FixedPointSums, FloatSums
 from pulsemd.kernels.nonbonded.formula import COMBINATIONS, LENNARD_JONES, electrostatics, where
 from pulsemd.kernels.nonbonded.spec import (
     BLOCK,
+    CAPPED_DISTANCE,
     CAPPED_ENERGY,
     CAPPED_FORCE,
     CONSTANTS,
@@ -225,19 +226,31 @@ class TileLoop:
             coefficients = self._coefficients(members, rows, lanes, row_types, lane_types)
             energy_lj, force_lj = self._van_der_waals(r2, coefficients)
             force = force + force_lj
+        if energy_lj is not None:  # below the smallest distance force over r is constant
+            energy_lj = energy_lj + force * (0.5 * (r2 - there))
         if self.spec.capped:
-            r2_there = where(there > TOUCHING2, there, TOUCHING2)
-            capped = where(force < 0.0, force.constant(-CAPPED_FORCE), CAPPED_FORCE) / r2_there.sqrt()
-            force = where(abs(force) * r2.sqrt() < CAPPED_FORCE, force, capped)
-            r2 = r2_there
-            if energy_lj is not None:
-                energy_lj = where(energy_lj < CAPPED_ENERGY, energy_lj, CAPPED_ENERGY)
+            force, energy_lj, r2 = self._capped(force, energy_lj, r2, there)
         force = where(inside, force, 0.0)
         self.sums.add_rows(members, force, displacement)
         if self.spec.energies:
             energies = [where(inside, energy, 0.0) for energy in (energy_lj, energy_coulomb)]
             self.sums.add_energies(energies, force, displacement)
         return force, r2
+
+    def _capped(self, force: Vector, energy_lj: Vector | None, r2: Vector, there: Vector):
+        """Force over r and energy of which neither is too large; the energy still falls with the distance.
+
+        `there` is r^2 as it is, `r2` at least the smallest that enters a formula.
+        """
+        weak = abs(force) * r2.sqrt() < CAPPED_FORCE
+        r2 = where(there > TOUCHING2, there, TOUCHING2)
+        r = r2.sqrt()
+        strong = where(force < 0.0, force.constant(-CAPPED_FORCE), CAPPED_FORCE)
+        if energy_lj is not None:
+            bounded = where(energy_lj < CAPPED_ENERGY, energy_lj, CAPPED_ENERGY)
+            wall = where(r < CAPPED_DISTANCE, strong * (CAPPED_DISTANCE - r), 0.0)
+            energy_lj = where(weak, energy_lj, bounded + wall)
+        return where(weak, force, strong / r), energy_lj, r2
 
     def _van_der_waals(self, r2: Vector, coefficients: list[Vector]) -> tuple[Vector, Vector]:
         """Energy and force over r of Lennard-Jones or of the formula in its place."""
