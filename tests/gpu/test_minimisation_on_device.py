@@ -70,4 +70,4 @@ def test_an_overlapping_start_runs_after_minimisation(device, precision):
     _, found = descend(simulation, 100)
     assert found.energies["potential"] < -40_000
     simulation.run(20)
-    assert simulation.evaluate()["potential"] == pytest.approx(found.energies["potential"], rel=0.05)
+    assert simulation.evaluate()["potential"] == pytest.approx(found.energies["potential"], rel=0.15)
