@@ -168,7 +168,7 @@ class _Points:
     def error(self) -> UnstableError:
         """What the first failure of the last point is, the same on every rank."""
         found = [f for f in self._failures if f is not None]
-        system = self._simulation.system.in_cell(self._simulation.rank.cell)
+        system = self._simulation.system.in_cell(self._simulation.rank.read_cell())
         if not found:
             return UnstableError(
                 "the first positions have no finite energy; check the coordinates and the topology"
