@@ -151,6 +151,10 @@ def _rows(world: GpuWorld, bench: MdBench, system: System) -> Iterator[dict[str,
     for plan in bench.plans:
         for rung in bench.rungs:
             named = here | {"plan": plan, "transport": rung}
+            if world.process == 0:
+                print(
+                    f"{rung}, {plan} plan, {system.topology.n_atoms} atoms ...", file=sys.stderr, flush=True
+                )
             try:
                 with open_rung(world, rung) as gpu:
                     for options in _ways(world, bench, rung, plan):

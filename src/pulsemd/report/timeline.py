@@ -28,7 +28,7 @@ _COLORS = {
     "transfer": "#7a4a2b",
     "unpack": "#a9b4bd",
 }
-_OTHER, _WAIT, _INK = "#c4c9ce", "#f3c6c2", "#ffffff"
+_OTHER, _WAIT = "#dfe3e6", "#f3c6c2"
 _LETTER = 6.2  # px, about the width of one
 
 
@@ -138,7 +138,7 @@ def _bar(
     x, width = _LEFT + scale * start, max(scale * (end - start), 0.6)
     found: list[Box | Words] = [Box(x, y, width, _ROW - 4, color, title, outlined)]
     if name and _LETTER * len(name) < width:
-        found.append(Words(x + width / 2, y + 16, name, 11, True, _INK))
+        found.append(Words(x + width / 2, y + 16, name, 11, True, "black" if color == _OTHER else "white"))
     return found
 
 
