@@ -40,6 +40,10 @@ def arrays_of(process, n, kind):
     return values
 
 
+def copy(device, source, target):
+    target.data.copy_from_device_async(source.data, source.nbytes, device.stream)
+
+
 @pytest.mark.parametrize("puts", [(), (1,)], ids=["stores", "reduced"])
 @pytest.mark.parametrize("n", [4, 1000, 40_000])
 @pytest.mark.parametrize("kind", ["int64", "float32"])
@@ -48,25 +52,31 @@ def test_sums_of_arrays_are_those_in_the_order_of_processes(ordinals, kind, n, p
     transports = local_transports("nvshmem-fused", 2 * len(ordinals), ordinals, 2.0, options=options)
 
     def run(transport):
-        device, found = transport.device, []
-        total = device.full(n, 7, kind)
+        device, total = transport.device, transport.device.full(n, 7, kind)
+        given = device.to_device(arrays_of(transport.memory.process, n, kind))
+        found = device.zeros((TURNS, n), kind)
         array_sum = open_array_sum(transport, total, device.stream)
-        for values in arrays_of(transport.memory.process, n, kind):
-            array_sum.own.set(values, stream=device.stream)
+        transport.meet()
+        for values, result in zip(
+            given, found, strict=True
+        ):  # only copies: anything else may wait for the device
+            copy(device, values, array_sum.own)
             array_sum.sum()
-            found.append(device.to_host(total))
+            copy(device, total, result)
+        transport.settle()
+        transport.meet()
         transport.check()
         assert not device.to_host(array_sum.own).any()
-        return found
+        return device.to_host(found)
 
     expected = np.zeros((TURNS, n), kind)
     for process in range(len(ordinals)):
         expected += arrays_of(process, n, kind)
     for found in on_every_seat(transports, run):
         if puts and kind == "float32":  # summed in float64
-            assert np.allclose(np.array(found), expected, rtol=1e-6, atol=1e-3)
+            assert np.allclose(found, expected, rtol=1e-6, atol=1e-3)
         else:
-            assert np.array_equal(np.array(found), expected)
+            assert np.array_equal(found, expected)
 
 
 def test_a_sum_of_arrays_that_a_process_does_not_join_is_reported(device):

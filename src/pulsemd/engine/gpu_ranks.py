@@ -345,10 +345,11 @@ class GpuRanks:
         if lattice is None:
             return [], []
         stream = "lattice", lattice.stream
-        return (
-            [self._fork("forces.lattice.solve", lambda: lattice.find_potential(self.flags.sums), *stream)],
-            [self._fork("forces.lattice.begin", lattice.add_forces, *stream)],
-        )
+        solve = [self._fork("forces.lattice.spread", lattice.spread, *stream)]
+        if self.transport.memory.n_processes > 1:
+            solve.append(self._phase("halo.charges", lattice.sum_charges, *stream))
+        solve.append(self._phase("forces.lattice.solve", lambda: lattice.solve(self.flags.sums), *stream))
+        return solve, [self._fork("forces.lattice.add", lattice.add_forces, *stream)]
 
     def _end_phase(self, name: str, call: Callable[[], None]) -> Phase:
         """The end of an exchange: mere order between streams where the device drives it, and then not marked."""

@@ -92,13 +92,21 @@ class ReducedArraySum:
         wide = kind if kind.kind == "i" else np.dtype(np.float64)
         self.own = self._device.zeros(total.shape, kind)
         self._values = self._device.zeros((transport.n_local, total.size), wide)
+        self._give()
+        self._take(self._values)  # what these load is loaded before a peer waits for this process
+        self._device.follow(self._device.stream, stream)
         self._reduce = transport.reduce(total.size, wide, stream)
 
     def sum(self) -> None:
         """See `ArraySum`."""
+        self._give()
+        self._take(self._reduce.sum(self._values))
+
+    def _give(self) -> None:
         with self._device.current(), self._stream:
             self._values[0] = self.own.reshape(-1)
             self.own[...] = 0
-        found = self._reduce.sum(self._values)
+
+    def _take(self, found: Any) -> None:
         with self._device.current(), self._stream:
             self._total[...] = found[0].reshape(self._total.shape)

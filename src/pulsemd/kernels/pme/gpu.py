@@ -148,13 +148,25 @@ class GpuLatticeSum:
 
     def find_potential(self, energies: bool) -> None:
         """Solve for the positions there are; with ``energies`` also add the sums. Only launches."""
+        self.spread()
+        self.sum_charges()
+        self.solve(energies)
+
+    def spread(self) -> None:
+        """Put the charges of this process on its mesh."""
         if self._sum is None:
             charges = self._charges
             charges.data.memset_async(0, charges.nbytes, self.stream)
         for spread in self._spread:
             spread()
+
+    def sum_charges(self) -> None:
+        """Make the mesh that of the charges of all processes; waits for theirs on the device."""
         if self._sum is not None:
             self._sum.sum()
+
+    def solve(self, energies: bool) -> None:
+        """Make the charges the potential; with ``energies`` also add the sums."""
         if self._fixed:
             self._convert()
         self._transform.forward(self.stream)
