@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pulsemd.halo.device.transport import GpuTransport
 
 BLOCKS: Final = 256
-"""At most: the same on every process, whatever its GPU."""
+"""Blocks at most, by measurement; the same on every process, whatever its GPU."""
 
 _SIGNAL_BYTES: Final = 128
 _VECTOR_BYTES: Final = 16
@@ -35,7 +35,7 @@ class ArraySum(Protocol):
         """Set the total, on every process; in stream order."""
 
 
-def open_array_sum(transport: GpuTransport, total: Any, stream: Any) -> ArraySum:
+def open_array_sum(transport: GpuTransport, total: Any, stream: Any, blocks: int = BLOCKS) -> ArraySum:
     """The fastest sum that a transport can make; collective, with one size and dtype on all processes.
 
     Parameters
@@ -44,8 +44,12 @@ def open_array_sum(transport: GpuTransport, total: Any, stream: Any) -> ArraySum
     total : int64 or float32, device
         OUTPUT: the sum, in every process. A multiple of 16 bytes.
     stream : stream of the device
+    blocks : int
+        At most, where stores reach all processes.
     """
-    return (ReducedArraySum if transport.may_put else StoredArraySum)(transport, total, stream)
+    if transport.may_put:
+        return ReducedArraySum(transport, total, stream)
+    return StoredArraySum(transport, total, stream, blocks)
 
 
 class StoredArraySum:
@@ -54,14 +58,14 @@ class StoredArraySum:
     Where an array is zero nothing is sent. Made by `open_array_sum`.
     """
 
-    def __init__(self, transport: GpuTransport, total: Any, stream: Any) -> None:
+    def __init__(self, transport: GpuTransport, total: Any, stream: Any, blocks: int) -> None:
         memory, device, kind = transport.memory, transport.device, np.dtype(total.dtype)
         if total.nbytes % _VECTOR_BYTES:
             raise TransportError(f"a sum of {total.nbytes} bytes; give a multiple of {_VECTOR_BYTES}")
         self.description, self._n_local = f"a sum of {total.size} {kind}", transport.n_local
         n_vectors, n = total.nbytes // _VECTOR_BYTES, memory.n_processes
         n_groups = -(-n_vectors // _GROUP)
-        blocks = min(BLOCKS, -(-n_groups * _GROUP // THREADS))
+        blocks = min(blocks, -(-n_groups * _GROUP // THREADS))
         signals, inbox = n * blocks * _SIGNAL_BYTES, n_groups * (_GROUP + 1) * _VECTOR_BYTES
         self._block = memory.allocate(signals + 2 * n * inbox)
         number = transport.register(self, stream)
