@@ -89,6 +89,16 @@ def test_restart_with_a_barostat_on_other_ranks_gives_the_same_hash_and_files(pu
     assert len(set(volume)) == len(volume) == 8
 
 
+def test_restart_of_stochastic_dynamics_on_other_ranks_gives_the_same_hash_and_files(pulsemd):
+    given = {"integrator": "sd", "tc_grps": "System", "tau_t": 0.5, "ref_t": 300, "tcoupl": "no"}
+    words = write_input(pulsemd.folder, nstenergy=10, nstcalcenergy=10, nstxout_compressed=4, **given)
+    whole = run(pulsemd.folder, words, "whole", 50)
+    run(pulsemd.folder, words, "part", 23, "--ranks", 3)
+    again = run(pulsemd.folder, words, "part", 50, "--ranks", 2, "--restart", pulsemd.folder / "part")
+    assert again["trajectory_hash"] == whole["trajectory_hash"]
+    same_results(pulsemd.folder / "whole", pulsemd.folder / "part")
+
+
 def test_restart_in_fast_mode_stays_close(tmp_path):
     words = write_input(tmp_path, nstenergy=5, nstcalcenergy=5)
     fast = ["--precision", "fast"]

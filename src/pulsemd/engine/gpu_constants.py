@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from pulsemd.base.units import BOLTZMANN
+from pulsemd.engine.bath import bath_of
 from pulsemd.engine.coupling import degrees_of_freedom
 from pulsemd.engine.movers import ConstrainedGroups, water_kinds
 from pulsemd.engine.system import System
@@ -27,4 +28,5 @@ def update_constants(system: System) -> UpdateConstants:
         weak=s.nsttcouple * s.dt / s.tau_t if s.tcoupl == "berendsen" else 0.0,
         seed=s.ld_seed,
         sites=topology.virtual_sites,
+        bath=bath_of(s, topology),
     )

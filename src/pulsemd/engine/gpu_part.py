@@ -113,7 +113,13 @@ class DevicePart:
         )
         self.excluded_constants = system.excluded_constants(self.pairs.constants)
         self.exclusions = GpuExclusions(
-            device, *exclusions, constants.molecules, system.box, self.excluded_constants, fixed
+            device,
+            *exclusions,
+            constants.molecules,
+            system.box,
+            self.excluded_constants,
+            fixed,
+            in_moves=constants.bath is None,
         )
         no_velocities = np.zeros((1, 3), np.float32)
         self.update = GpuUpdate(device, constants, no_velocities, fixed, self.exclusions.water_field)

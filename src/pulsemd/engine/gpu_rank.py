@@ -135,7 +135,13 @@ class GpuRank:
         constants, update = self._pairs.constants, update_constants(self.system)
         self._excluded_constants = self.system.excluded_constants(constants)
         self._exclusions = GpuExclusions(
-            self.device, *exclusions, update.molecules, self.system.box, self._excluded_constants, fixed
+            self.device,
+            *exclusions,
+            update.molecules,
+            self.system.box,
+            self._excluded_constants,
+            fixed,
+            in_moves=update.bath is None,
         )
         self._update = GpuUpdate(self.device, update, self.system.v, fixed, self._exclusions.water_field)
         self._bonded = GpuBonded(

@@ -16,6 +16,7 @@ from pulsemd.domain.lattice import LATTICE, widths
 from pulsemd.domain.migrate import migrate
 from pulsemd.domain.plan import LocalDomain, build_halo
 from pulsemd.engine.barostat import Stress, cell_factors, is_allowed, scaling_work, strain_message
+from pulsemd.engine.bath import bath_of
 from pulsemd.engine.blowup import BONDED_OUT_OF_RANGE, CANNOT_MOVE, OVERLAPS, Failure, find_overlap
 from pulsemd.engine.cell import Cell
 from pulsemd.engine.coupling import (
@@ -48,6 +49,7 @@ from pulsemd.kernels.nonbonded.exclusions import count_within, exclusion_forces,
 from pulsemd.kernels.nonbonded.launch import PairForces
 from pulsemd.kernels.search.search import SearchCounts
 from pulsemd.kernels.update.leapfrog import kinetic_sums
+from pulsemd.kernels.update.noise import Bath
 from pulsemd.schedule.phase import Phase, PhaseTimer
 
 Sums = NDArray[Any]  # float64, or int64 fixed point in reproducible mode
@@ -101,6 +103,7 @@ class Rank:
         self.n_dof = degrees_of_freedom(topology, settings)
         self.total_mass = float(topology.mass.sum())
         self._movers = Movers(topology, system.box)
+        self._bath = bath_of(settings, topology)
         self._terms = TermOwnership(system)
         extent = self._terms.start_extent(system)
         halo_width = max(r_list + 2.0 * group_reach(system), extent)
@@ -428,8 +431,21 @@ class Rank:
             self._constraint_virial if self.flags.sums else None,
             ENERGY_SCALE if self.reproducible else 0.0,
         )
+        if bad < 0 and self._bath is not None:
+            bad = self._add_noise(self._bath)
         if bad >= 0:
             self._note(self._fastest(bad), CANNOT_MOVE, self._before_move())
+
+    def _add_noise(self, bath: Bath) -> int:
+        """Friction and noise for half a step of the way; what they add to the velocities is constrained like a move.
+
+        The result is that of `Movers.advance`.
+        """
+        n, dt = self.domain.n_owned, self.system.settings.dt
+        added = bath.change(self.velocities, self.domain.gid, self._movers.mass, self.flags.step)
+        bad = self._movers.advance(self.x, added, np.zeros((n, 3), np.float32), 1.0, 0.5 * dt)
+        self.velocities += added
+        return bad
 
     def _sum_kinetic(self) -> Kinetic:
         n = self.domain.n_owned

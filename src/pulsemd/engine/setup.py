@@ -121,7 +121,7 @@ def _cutoff_for(system: System, nstlist: int) -> float:
 
 def _temperature(system: System) -> float:
     s = system.settings
-    if s.tcoupl != "no":
+    if s.has_temperature:
         return s.ref_t
     if s.gen_vel:
         return s.gen_temp

@@ -20,7 +20,7 @@ class RunSettings:
     ----------
     include, define : tuple of str
         Folders searched for included files; macros as ``NAME`` or ``NAME=VALUE``.
-    integrator : {'md', 'steep', 'l-bfgs'}
+    integrator : {'md', 'sd', 'steep', 'l-bfgs'}
         Leap-frog, or one of `MINIMISERS`.
     nsteps : int
         -1 means without end.
@@ -70,7 +70,7 @@ class RunSettings:
 
     include: tuple[str, ...] = ()
     define: tuple[str, ...] = ()
-    integrator: Literal["md", "steep", "l-bfgs"] = "md"
+    integrator: Literal["md", "sd", "steep", "l-bfgs"] = "md"
     tinit: float = 0.0
     dt: float = 0.001
     nsteps: int = 0
@@ -138,6 +138,11 @@ class RunSettings:
     def minimises(self) -> bool:
         """Whether the run is a minimisation."""
         return self.integrator in MINIMISERS
+
+    @property
+    def has_temperature(self) -> bool:
+        """Whether ``ref_t`` is that of a thermostat or of stochastic dynamics."""
+        return self.tcoupl != "no" or self.integrator == "sd"
 
     def with_drawn_seeds(self) -> RunSettings:
         """Replace the seeds that are -1 by random ones, so that what is saved can be repeated."""

@@ -77,7 +77,7 @@ def to_mdp(settings: RunSettings) -> str:
         value = getattr(settings, name)
         if name == "ignored" or (value == default and isinstance(default, tuple)):
             continue
-        if settings.tcoupl == "no" and name in ("tc_grps", "tau_t", "ref_t"):
+        if not settings.has_temperature and name in ("tc_grps", "tau_t", "ref_t"):
             continue
         if settings.pcoupl == "no" and name in _OF_BAROSTAT:
             continue
@@ -316,14 +316,13 @@ class _Reader:
             s = replace(s, comm_mode="none")
         if s.minimises:
             return s
+        if s.integrator == "sd":
+            return self._resolve_bath(s)
         if s.tcoupl == "no":
             given = [name for name in ("tc_grps", "tau_t", "ref_t", "nsttcouple") if name in self.values]
             self.ignored += [f"{name} (only with tcoupl)" for name in given]
             return replace(s, **{name: _DEFAULTS[name] for name in given})
-        if not s.tc_grps:
-            self.refuse("tcoupl", "tcoupl needs tc_grps = System")
-        if s.tau_t <= 0 or s.ref_t < 0 or "ref_t" not in self.values:
-            self.refuse("tcoupl", f"tcoupl needs a positive tau_t and a ref_t, not {s.tau_t} and {s.ref_t}")
+        self._check_bath(s, "tcoupl")
         if s.nsttcouple == -1:
             return replace(s, nsttcouple=_DEFAULTS["nsttcouple"])
         if s.nsttcouple < 1:
@@ -332,6 +331,20 @@ class _Reader:
             )
         return s
 
+    def _resolve_bath(self, s: RunSettings) -> RunSettings:
+        """Stochastic dynamics is its own thermostat."""
+        given = [name for name in ("tcoupl", "nsttcouple") if name in self.values]
+        self.ignored += [f"{name} (integrator = sd is a thermostat itself)" for name in given]
+        self._check_bath(s, "integrator")
+        return replace(s, **{name: _DEFAULTS[name] for name in ("tcoupl", "nsttcouple")})
+
+    def _check_bath(self, s: RunSettings, name: str) -> None:
+        asked = f"{name} = {getattr(s, name)}"
+        if not s.tc_grps:
+            self.refuse(name, f"{asked} needs tc_grps = System")
+        if s.tau_t <= 0 or s.ref_t < 0 or "ref_t" not in self.values:
+            self.refuse(name, f"{asked} needs a positive tau_t and a ref_t, not {s.tau_t} and {s.ref_t}")
+
     def _resolve_pressure(self, s: RunSettings) -> RunSettings:
         if s.minimises:
             return s
@@ -339,8 +352,10 @@ class _Reader:
             given = [name for name in _OF_BAROSTAT if name in self.values]
             self.ignored += [f"{name} (only with pcoupl)" for name in given]
             return replace(s, **{name: _DEFAULTS[name] for name in given})
-        if s.pcoupl == "c-rescale" and s.tcoupl == "no":
-            self.refuse("pcoupl", "pcoupl = c-rescale needs a temperature: set tcoupl with ref_t")
+        if s.pcoupl == "c-rescale" and not s.has_temperature:
+            self.refuse(
+                "pcoupl", "pcoupl = c-rescale needs a temperature: set tcoupl or integrator = sd, with ref_t"
+            )
         if s.tau_p <= 0:
             self.refuse("tau_p", f"tau_p = {s.tau_p} must be positive")
         expected = 1 if s.pcoupltype == "isotropic" else 2

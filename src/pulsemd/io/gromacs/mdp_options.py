@@ -82,7 +82,7 @@ _VDW_MODIFIER = choice(
 HONOURED: Mapping[str, Callable[[str], Any]] = {
     "include": flags("I"),
     "define": flags("D"),
-    "integrator": choice("md", "steep", "l-bfgs"),
+    "integrator": choice("md", "sd", "steep", "l-bfgs"),
     "tinit": real,
     "dt": real,
     "nsteps": integer,

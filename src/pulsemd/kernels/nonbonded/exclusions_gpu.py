@@ -40,6 +40,8 @@ class GpuExclusions:
     constants : PairConstants
     fixed : bool
         int64 fixed point (reproducible mode).
+    in_moves : bool
+        Moves end with the positions that the next forces are of.
 
     Attributes
     ----------
@@ -59,6 +61,7 @@ class GpuExclusions:
         box: np.ndarray,
         constants: PairConstants,
         fixed: bool,
+        in_moves: bool = True,
     ) -> None:
         self.device = device
         self._offset, self._partner = device.to_device(offset, np.int64), device.to_device(partner, np.int32)
@@ -66,7 +69,7 @@ class GpuExclusions:
         reach2 = np.inf if c.beta else c.cutoff**2
         field = np.concatenate([np.ravel(box), [c.k_rf, c.c_rf, reach2, c.beta]])
         self.field = device.to_device(field)
-        closed = excludes_itself_only(offset, partner, waters)
+        closed = in_moves and excludes_itself_only(offset, partner, waters)
         started = np.zeros(len(offset) - 1, np.uint8)
         started[np.ravel(waters)] = closed
         self.water_field = self.field if closed else None

@@ -32,6 +32,7 @@ from pulsemd.kernels.search.search import (
     SearchCounts,
     build_pair_list,
     is_orthorhombic,
+    lattice_scale,
     widths_of,
 )
 
@@ -154,7 +155,7 @@ class PairForces:
 
     def rescale(self, box: np.ndarray) -> None:
         """Take another box (3, 3), nm, of nearly the same lengths, for the pairs of the last search."""
-        self._constants = constant_vector(self.constants, box, self._limit)
+        self._constants[-9:] = lattice_scale(box)
 
     def _choose_spec(self, box: np.ndarray, r_list: float) -> KernelSpec:
         near = r_list + self._list.largest_row_radius <= 0.5 * widths_of(box).min()

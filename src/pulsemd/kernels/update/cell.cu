@@ -6,6 +6,7 @@
 #include "philox.cuh"
 
 constexpr double BAR = 16.605390671738466;  // 1 kJ/mol/nm^3
+constexpr int STEP_WORDS = 20;
 constexpr double PI = 3.14159265358979323846;
 
 struct Cell {            // see gpu_cell.py
@@ -34,7 +35,7 @@ struct Barostat {             // of inside (x and y) and z each, see gpu_cell.py
 };
 
 struct Followers {      // what other kernels read of the cell; null: there is none
-    double* step;       // the struct Step of move.cuh
+    double* step;       // the struct Step of move.cuh, twice: of a whole step and of half of one
     double* field;      // of excluded pairs: begins with the box
     double* bonded;     // the box
     float* pairs;       // box over 2^32, then the position grid of position_grid.cuh
@@ -59,8 +60,8 @@ __device__ void lead(const Cell& cell, const Followers& f) {
     double inverse[9];
     invert(cell.box, inverse);
     for (int k = 0; k < 9; k++) {
-        f.step[k] = f.field[k] = f.bonded[k] = cell.box[k];
-        f.step[9 + k] = inverse[k] * 4294967296.0;
+        f.step[k] = f.step[STEP_WORDS + k] = f.field[k] = f.bonded[k] = cell.box[k];
+        f.step[9 + k] = f.step[STEP_WORDS + 9 + k] = inverse[k] * 4294967296.0;
         f.pairs[k] = float(cell.box[k] / 4294967296.0);
         f.pairs[9 + k] = __int_as_float(__double2int_rn(cell.box[k] / double(f.pairs[18])));
     }

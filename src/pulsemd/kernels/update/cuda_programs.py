@@ -69,6 +69,12 @@ def cell_program(fixed: bool) -> CudaProgram:
     return CudaProgram(_PACKAGE, "cell.cu", macros, exact=fixed, headers=_HEADERS)
 
 
+def noise_program(fixed: bool) -> CudaProgram:
+    """Friction and noise of stochastic dynamics."""
+    macros = (("FIXED", int(fixed)), ("ENERGIES", 0))
+    return CudaProgram(_PACKAGE, "noise.cu", macros, exact=fixed, headers=_HEADERS)
+
+
 def clock_program() -> CudaProgram:
     """The step counter."""
     return CudaProgram(_PACKAGE, "clock.cu")
@@ -101,7 +107,7 @@ def programs() -> list[CudaProgram]:
         *large,
         *waters,
         *(kinetic_program(fixed) for fixed in both),
-        *(cell_program(fixed) for fixed in both),
+        *(program(fixed) for program in (cell_program, noise_program) for fixed in both),
         stars_program(),
         slots_program(),
         clock_program(),

@@ -28,10 +28,12 @@ from pulsemd.kernels.update.cuda_programs import (
     clock_program,
     kinetic_program,
     leapfrog_program,
+    noise_program,
     shake_program,
     slots_program,
     stars_program,
 )
+from pulsemd.kernels.update.noise import Bath, normal_table
 from pulsemd.topology.virtual_sites import VirtualSites, no_sites
 
 CONTROL = np.dtype(
@@ -95,6 +97,8 @@ class UpdateConstants:
     sites : VirtualSites
     weak : float
         Coupling interval over tau of Berendsen's thermostat; 0: v-rescale.
+    bath : Bath or None
+        Of stochastic dynamics.
     """
 
     box: np.ndarray
@@ -108,6 +112,7 @@ class UpdateConstants:
     seed: int = 0
     sites: VirtualSites = field(default_factory=no_sites)
     weak: float = 0.0
+    bath: Bath | None = None
 
     @cached_property
     def water_sites(self) -> WaterSites:
@@ -122,9 +127,10 @@ class UpdateConstants:
         return np.hstack([np.concatenate([atoms for atoms, _ in self.waters]), self.water_sites.atoms])
 
     def step(self) -> np.ndarray:
-        """The struct ``Step`` of leapfrog.cu."""
+        """The struct ``Step`` of move.cuh (2, 20): of a whole step, and of half of one."""
         inverse = np.linalg.inv(self.box) * 2.0**32
-        return np.concatenate([self.box.ravel(), inverse.ravel(), [self.dt, 1.0 / self.dt]])
+        words = (self.box.ravel(), inverse.ravel())
+        return np.array([np.concatenate([*words, [dt, 1.0 / dt]]) for dt in (self.dt, 0.5 * self.dt)])
 
     def thermostat(self) -> np.ndarray:
         """The struct ``Thermostat`` of kinetic.cu, as float64 words."""
@@ -204,6 +210,8 @@ class GpuUpdate:
     ----------
     velocities : (capacity, 4) float32, device
         In slots after `settle_in`; the fourth word is 0. Keeps its address until the capacity changes.
+    step_constants : (2, 20) float64, device
+        `UpdateConstants.step`.
     control : (16,) int64, device
         The record `CONTROL`.
     """
@@ -225,7 +233,11 @@ class GpuUpdate:
         self._role, self._water_atoms = device.to_device(table.role), device.to_device(table.atoms)
         self._geometry = device.to_device(table.geometry)
         self._mass_of = device.to_device(constants.mass, np.float64)
-        self._step = device.to_device(constants.step())
+        self.step_constants = device.to_device(constants.step())
+        self._step = self.step_constants[0]
+        self._bath = constants.bath
+        if self._bath is not None:
+            self._bath_tables = self._upload_bath(self._bath)
         self._thermostat = device.to_device(constants.thermostat())
         self.n_groups = len(groups.offset) - 1
         self._branch = device.new_stream() if self.n_groups else None
@@ -296,6 +308,9 @@ class GpuUpdate:
         self._old = device.empty((max(slots.capacity, n_rows), 4), np.float32)
         self.velocities = device.empty((slots.capacity, 4), np.float32)
         self._mass = device.empty(slots.capacity, np.float64)
+        if self._bath is not None:
+            self._added = device.zeros((slots.capacity, 4), np.float32)
+            self._no_forces = device.zeros((slots.capacity, 4), forces.dtype)
         self._bound.clear()
         n, blocks = np.int32(slots.capacity), -(-slots.capacity // _SLOT_THREADS)
         self._reorder = device.kernel(slots_program(), "reorder").bind(
@@ -307,11 +322,6 @@ class GpuUpdate:
             self._waters, self._free, self._counts, slots.counters, self._site_atoms, np.int32(self._n_sites),
             self._site_slots,
         )  # fmt: skip
-
-    @property
-    def step_constants(self) -> Any:
-        """The struct ``Step`` of move.cuh on the device."""
-        return self._step
 
     def construct_sites(self) -> None:
         """Put the virtual sites that no rigid water carries along where their parents want them."""
@@ -377,7 +387,7 @@ class GpuUpdate:
     @property
     def is_one_kernel(self) -> bool:
         """Whether a move is one launch."""
-        return self.n_groups == 0 and self._sites is None
+        return self.n_groups == 0 and self._sites is None and self._bath is None
 
     def move(self, offset: int, coupled: bool, virial: Any = None, overlap: bool = False) -> None:
         """Kick, drift and constrain all atoms; virtual sites give their forces away first and follow last.
@@ -394,15 +404,25 @@ class GpuUpdate:
             The kernel ahead in the stream began after the last move and changes forces only: begin while it ends.
             Of a move that is one kernel and not coupled.
         """
-        self._virial, device = virial, self.device
+        self._virial = virial
         if self._sites is not None:
             self._launch(self._bind_spread, virial is not None)
+        self._move_all(offset, coupled, virial is not None, overlap)
+        if self._bath is not None:
+            self._launch(self._bind_noise, offset)
+            self._move_all(offset, False, False, False, noise=True)
+            self._launch(self._bind_add)
+
+    def _move_all(
+        self, offset: int, coupled: bool, energies: bool, overlap: bool, noise: bool = False
+    ) -> None:
+        """Move all atoms, with their velocities, or for half a step with what noise added to these."""
         if self.n_groups:
-            device.fork(self._branch)
-            self._launch(self._bind_groups, offset, coupled, virial is not None)
-        self._launch(self._bind_move, offset, coupled, virial is not None, overlap)
+            self.device.fork(self._branch)
+            self._launch(self._bind_groups, offset, coupled, energies, noise)
+        self._launch(self._bind_move, offset, coupled, energies, overlap, noise)
         if self.n_groups:
-            device.join(self._branch)
+            self.device.join(self._branch)
         if self._sites is not None:
             self._launch(self._bind_construct, offset)
 
@@ -439,16 +459,44 @@ class GpuUpdate:
         flags = [np.int32(flag) for flag in (offset, after, thermostat, remove_com)]
         return kernel.bind(1, 1, totals, self.control, self._thermostat, *flags)
 
-    def _bind_move(self, offset: int, coupled: bool, energies: bool, overlap: bool) -> Callable[[], None]:
+    def _bind_noise(self, offset: int) -> Callable[[], None]:
+        assert self._bath is not None
+        n = self._capacity
+        return self.device.kernel(noise_program(self.fixed), "friction_and_noise").bind(
+            -(-n // _SLOT_THREADS), _SLOT_THREADS, self.velocities, self._added, np.int32(n), self._slots.gid,
+            self._mass, *self._bath_tables, np.int64(self._bath.seed), self.control, np.int32(offset),
+        )  # fmt: skip
+
+    def _bind_add(self) -> Callable[[], None]:
+        n = self._capacity
+        return self.device.kernel(noise_program(self.fixed), "add_to_velocities").bind(
+            -(-n // _SLOT_THREADS), _SLOT_THREADS, self.velocities, self._added, np.int32(n)
+        )
+
+    def _upload_bath(self, bath: Bath) -> tuple[Any, ...]:
+        tables = (bath.keep, bath.noise, normal_table())
+        group = self.device.to_device(bath.group, np.int32)
+        return (group, *(self.device.to_device(table, np.float64) for table in tables))
+
+    def _moved(self, noise: bool) -> tuple[Any, Any, Any]:
+        """Velocities that move atoms, forces on them, and the constants of the step."""
+        if noise:
+            return self._added, self._no_forces, self.step_constants[1]
+        return self.velocities, self._forces, self._step
+
+    def _bind_move(
+        self, offset: int, coupled: bool, energies: bool, overlap: bool, noise: bool
+    ) -> Callable[[], None]:
+        v, f, step = self._moved(noise)
         kernel = self.device.kernel(leapfrog_program(self.fixed, energies, self._n_sites), "leapfrog")
         waters, free, counts = self.n_waters, self.n_free, None
         if self._slots.counters is not None:  # one rank of several: the numbers change at searches
             waters, free, counts = min(waters, self._capacity // 3), min(free, self._capacity), self._counts
         blocks = -(-(waters + free) // MOVE_THREADS)
         return kernel.bind(
-            blocks, MOVE_THREADS, self._slots.x, self.velocities, self._forces, self._waters,
+            blocks, MOVE_THREADS, self._slots.x, v, f, self._waters,
             np.int32(waters), self._geometry, self._free, np.int32(free), self._mass,
-            self._slots.gid, self._step, self.control, np.int32(offset), np.int32(coupled), self._virial,
+            self._slots.gid, step, self.control, np.int32(offset), np.int32(coupled), self._virial,
             self._field, counts, self._site_slots, self._site_weights, overlap=overlap,
         )  # fmt: skip
 
@@ -460,7 +508,8 @@ class GpuUpdate:
         assert self._sites is not None
         return self._sites.bind_construct(self._slots, offset)
 
-    def _bind_groups(self, offset: int, coupled: bool, energies: bool) -> Callable[[], None]:
+    def _bind_groups(self, offset: int, coupled: bool, energies: bool, noise: bool) -> Callable[[], None]:
+        v, f, step = self._moved(noise)
         if self._are_stars and not energies:
             kernel, threads = self.device.kernel(stars_program(), "leapfrog_stars"), STAR_THREADS
         else:
@@ -468,8 +517,8 @@ class GpuUpdate:
             kernel, threads = self.device.kernel(program, "leapfrog_shake"), GROUP_THREADS
         first, *others = self._groups
         return kernel.bind(
-            -(-self.n_groups // threads), threads, self._slots.x, self.velocities, self._forces,
+            -(-self.n_groups // threads), threads, self._slots.x, v, f,
             first, np.int32(self.n_groups), *others, self._slots.slot_of_gid, self._mass, self._slots.gid,
-            self._step, self.control, np.int32(offset), np.int32(coupled), self._virial,
+            step, self.control, np.int32(offset), np.int32(coupled), self._virial,
             np.int32(self._capacity), self._slots.counters, np.int32(self.clears_forces), stream=self._branch,
         )  # fmt: skip

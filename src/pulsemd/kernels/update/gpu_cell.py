@@ -51,7 +51,7 @@ class Followers:
 
     Parameters
     ----------
-    step : the struct ``Step`` of move.cuh
+    step : the struct ``Step`` of move.cuh, of a whole step and of half of one
     field : that of excluded pairs, which begins with the box
     bonded : (9,) float64
     pairs : (19,) float32, of the pair kernels

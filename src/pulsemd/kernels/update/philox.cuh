@@ -5,15 +5,20 @@
 
 constexpr int STREAM_V_RESCALE = 2;
 constexpr int STREAM_BAROSTAT = 3;
+constexpr int STREAM_NOISE = 4;
 constexpr double TWO_PI = 6.283185307179586;
+
+struct Words {
+    unsigned of[4];
+};
 
 struct Uniforms {
     double of[4];
 };
 
-// Four numbers of the open interval (0, 1) that depend on (seed, stream, step, id) alone.
-__device__ inline Uniforms uniforms(unsigned long long seed, unsigned stream, unsigned long long step,
-                                    unsigned long long id) {
+// Four words that depend on (seed, stream, step, id) alone.
+__device__ inline Words words(unsigned long long seed, unsigned stream, unsigned long long step,
+                              unsigned long long id) {
     unsigned c[4] = {(unsigned)id, (unsigned)(id >> 32), (unsigned)step, (unsigned)(step >> 32)};
     unsigned k0 = (unsigned)seed, k1 = (unsigned)(seed >> 32) ^ (stream << 24);
     for (int round = 0; round < 10; round++) {
@@ -22,8 +27,15 @@ __device__ inline Uniforms uniforms(unsigned long long seed, unsigned stream, un
         c[0] = high1 ^ c[1] ^ k0, c[1] = low1, c[2] = high0 ^ c[3] ^ k1, c[3] = low0;
         k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
     }
+    return {{c[0], c[1], c[2], c[3]}};
+}
+
+// The same as numbers of the open interval (0, 1).
+__device__ inline Uniforms uniforms(unsigned long long seed, unsigned stream, unsigned long long step,
+                                    unsigned long long id) {
+    const Words w = words(seed, stream, step, id);
     Uniforms u;
-    for (int i = 0; i < 4; i++) u.of[i] = (c[i] + 0.5) * (1.0 / 4294967296.0);
+    for (int i = 0; i < 4; i++) u.of[i] = (w.of[i] + 0.5) * (1.0 / 4294967296.0);
     return u;
 }
 

@@ -21,6 +21,7 @@ _SHIFT = np.uint64(32)
 STREAM_VELOCITY = 1
 STREAM_V_RESCALE = 2
 STREAM_BAROSTAT = 3
+STREAM_NOISE = 4
 
 
 def philox(counter: np.ndarray, key: tuple[int, int]) -> np.ndarray:
