@@ -50,7 +50,7 @@ COLUMNS: Final = (
     ),
     *("n_atoms", "nstlist", "steps", "us_per_step", "us_min", "us_max", "peer", "peer_us"),
     *("r_list", "r_inner", "prune_interval", "host_us", "search_us", "exclusions_us", "pairs_us", "prune_us"),
-    *("lattice_us", "spread_us", "transforms_us", "solve_us", "gather_us"),
+    *("lattice_us", "spread_us", "potential_us", "gather_us"),
     *("move_us", "kinetic_us", "mib_on_device", "graph_steps", "graph_nodes", "critical_path"),
     *("tiles", "pairs_floor_us"),
 )
@@ -124,7 +124,7 @@ def parts(simulation: Simulation) -> dict[str, float]:
 
 
 def lattice_parts(rank: Any) -> dict[str, float]:
-    """Times of the lattice sum, alone on the device."""
+    """Times of the lattice sum, alone on the device: ``potential_us`` from spreading to the potential."""
     lattice, device = rank._lattice, rank.device
 
     def beside(*launches: Callable[[], None]) -> Callable[[], None]:
@@ -136,16 +136,11 @@ def lattice_parts(rank: Any) -> dict[str, float]:
 
         return work
 
-    transform = lattice._transform
     return {
         "lattice_us": on_device(rank, beside(lambda: lattice.find_potential(False), lattice.add_forces)),
-        "spread_us": on_device(rank, beside(*lattice._spread)),
-        "solve_us": on_device(rank, beside(lattice._solve[False])),
-        "gather_us": on_device(rank, beside(*lattice._gather)),
-        "transforms_us": on_device(
-            rank,
-            beside(lambda: transform.forward(lattice.stream), lambda: transform.inverse(lattice.stream)),
-        ),
+        "spread_us": on_device(rank, beside(lattice.spread)),
+        "potential_us": on_device(rank, beside(lambda: lattice.find_potential(False))),
+        "gather_us": on_device(rank, beside(lattice.add_forces)),
     }
 
 

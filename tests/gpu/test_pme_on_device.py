@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import ewald_sums
 import numpy as np
 import pytest
+from ewald_sums import BETA, FACTOR
 
+from pulsemd.domain.lattice import lattice_transform, reduce_box, to_lattice
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.reporters import Reporter
 from pulsemd.engine.simulation import Simulation
 from pulsemd.halo import open_transport
 from pulsemd.kernels.pme.gpu import GpuLatticeSum
 from pulsemd.kernels.pme.lattice_sum import LatticeSum
-from pulsemd.kernels.pme.mesh import Mesh
+from pulsemd.kernels.pme.mesh import Mesh, mesh_size
 from pulsemd.kernels.search.gpu_layout import Slots
 from systems import bundled_system
 
 pytestmark = pytest.mark.gpu
 
-FACTOR = 138.935458
 BOXES = {
     "orthorhombic": np.diag([2.0, 2.2, 2.6]),
     "triclinic": np.array([[2.2, 0.0, 0.0], [0.3, 2.1, 0.0], [-0.5, 0.4, 2.3]]),
@@ -34,7 +36,6 @@ CASES = [
     (6, (20, 20, 24)),
     (6, (18, 20, 22)),
 ]
-BETA = 3.12
 
 
 def charges_in_slots(device, apart, n=203, capacity=320):
@@ -61,6 +62,21 @@ def charges_in_slots(device, apart, n=203, capacity=320):
     return filled, np.ascontiguousarray(x[filled, :3]), charge[filled].astype(np.float64), slots
 
 
+def mesh_on_device(device, mesh, slots, fixed):
+    """Forces (capacity, 3), and energy and virial (10,)."""
+    kind, unit = (np.int64, (2.0**-32, 2.0**-20)) if fixed else (np.float32, (1.0, 1.0))
+    forces = device.zeros((slots.capacity, 4), kind)
+    sums = device.zeros(10, np.int64 if fixed else np.float64)
+    gpu = GpuLatticeSum(device, mesh, BETA, fixed)
+    gpu.settle_in([slots], [forces], sums[:1], sums[1:])
+    device.fork(gpu.stream)
+    for energies in (True, False):  # the second time adds the same forces again, and no sums
+        gpu.find_potential(energies)
+        gpu.add_forces()
+    device.join(gpu.stream)
+    return device.to_host(forces)[:, :3] * unit[0] / 2.0, device.to_host(sums) * unit[1]
+
+
 @pytest.mark.parametrize("precision", ["fast", "reproducible"])
 @pytest.mark.parametrize("apart", [True, False])
 @pytest.mark.parametrize(("order", "shape"), CASES)
@@ -75,22 +91,12 @@ def test_mesh_on_device_equals_cpu(device, name, order, shape, apart, precision)
     expected = np.zeros((len(x), 3))
     cpu.add_forces(x, charge, expected)
 
-    kind, unit = (np.int64, (2.0**-32, 2.0**-20)) if fixed else (np.float32, (1.0, 1.0))
-    forces = device.zeros((slots.capacity, 4), kind)
-    sums = device.zeros(10, np.int64 if fixed else np.float64)
-    gpu = GpuLatticeSum(device, mesh, BETA, fixed)
-    gpu.settle_in([slots], [forces], sums[:1], sums[1:])
-    device.fork(gpu.stream)
-    for energies in (True, False):  # the second time adds the same forces again, and no sums
-        gpu.find_potential(energies)
-        gpu.add_forces()
-    device.join(gpu.stream)
-    found = device.to_host(forces)[:, :3] * unit[0] / 2.0
+    found, sums = mesh_on_device(device, mesh, slots, fixed)
     assert not found[np.setdiff1d(np.arange(slots.capacity), filled)].any()
     tolerance = 1e-9 if fixed else 3e-6
     assert np.linalg.norm(found[filled] - expected) <= tolerance * np.linalg.norm(expected)
     np.testing.assert_allclose(
-        device.to_host(sums) * unit[1],
+        sums,
         expected_sums,
         atol=(1e-8 if fixed else 2e-6) * abs(expected_sums).max() + 1e-3,
     )
@@ -137,3 +143,30 @@ def test_two_reproducible_runs_with_pme_have_one_hash(device):
         simulation.run(100)
         hashes.append(simulation.trajectory_hash())
     assert hashes[0] == hashes[1]
+
+
+@pytest.mark.parametrize("precision", ["fast", "reproducible"])
+@pytest.mark.parametrize("order", [4, 5, 6])
+@pytest.mark.parametrize("spacing", [0.13, 0.08])
+@pytest.mark.parametrize("name", ewald_sums.BOXES)
+def test_mesh_forces_on_device_have_the_error_that_theory_predicts(device, name, spacing, order, precision):
+    """Against the direct sum in float64; charges in a cube, a rhombic dodecahedron and a cell that is not reduced."""
+    box, fixed, errors, expected = ewald_sums.BOXES[name], precision == "reproducible", [], []
+    reduced, frame = reduce_box(box)
+    mesh = Mesh(mesh_size(reduced, spacing, order), order, reduced, np.eye(3, dtype=np.int64))
+    for seed in range(4):
+        positions, charge = ewald_sums.system(box, seed)
+        exact = ewald_sums.direct_sum(positions, charge, box)[2]
+        n = len(charge)
+        x = np.zeros((n, 4), np.int32)
+        x[:, :3] = lattice_transform(to_lattice(positions, box), frame)
+        x[:, 3] = (charge * FACTOR**0.5).astype(np.float32).view(np.int32)
+        slots = Slots(
+            n, n, device.to_device(x), device.to_device(np.arange(n, dtype=np.int32)), None, None, None
+        )
+        found = mesh_on_device(device, mesh, slots, fixed)[0]
+        errors.append(np.sqrt(((found - exact) ** 2).sum(1).mean()))
+        expected.append(ewald_sums.expected_error(charge, reduced, mesh.shape, order))
+    ratio = np.mean(errors) / np.mean(expected)
+    print(f"{name}, {spacing} nm, order {order}: error {np.mean(errors):.3g}, theory {np.mean(expected):.3g}")
+    assert 0.7 < ratio < 1.4

@@ -54,19 +54,19 @@ __device__ __forceinline__ Box box_of(const Bounds& bounds, const int (&n)[3]) {
     return box;
 }
 
-// Element of the box at a plane of an atom; `first` are the offsets of `find_bounds`.
-__device__ __forceinline__ int place_in(const Box& box, const Bounds& bounds, const int (&first)[3], int plane) {
-    const int a = first[0] - bounds.low[0] + plane, b = first[1] - bounds.low[1], c = first[2] - bounds.low[2] + box.lead;
+// Element of the box at the first point of an atom; `first` are the offsets of `find_bounds`.
+__device__ __forceinline__ int place_in(const Box& box, const Bounds& bounds, const int (&first)[3]) {
+    const int a = first[0] - bounds.low[0], b = first[1] - bounds.low[1], c = first[2] - bounds.low[2] + box.lead;
     return (a * box.points[1] + b) * box.points[2] + c;
 }
 
-// A row of the box and the vector of four in it, number k: its row of the mesh and its point there.
-struct Four {
-    size_t row;
-    int c;
+// Quotient and remainder of numbers from 0 to 2^20, by a multiplication.
+struct Divisor {
+    int n;
+    float inverse;
+
+    __device__ __forceinline__ explicit Divisor(int n) : n(n), inverse(1.0f / n) {}
 };
 
-__device__ __forceinline__ Four four_of(const Box& box, int k, const int (&n)[3]) {
-    const int fours = box.points[2] / 4, row = k / fours, a = row / box.points[1], b = row - a * box.points[1];
-    return {(size_t)((box.start[0] + a) % n[0]) * n[1] + (box.start[1] + b) % n[1], box.start[2] + 4 * (k - row * fours)};
-}
+__device__ __forceinline__ int operator/(int k, const Divisor& d) { return int((k + 0.5f) * d.inverse); }
+__device__ __forceinline__ int operator%(int k, const Divisor& d) { return k - k / d * d.n; }
