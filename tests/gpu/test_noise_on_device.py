@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from pulsemd.engine.freeze import freeze_atoms
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.simulation import Simulation
 from pulsemd.halo import open_transport
@@ -36,6 +39,20 @@ def test_noise_on_device_follows_cpu(device, tmp_path, top, precision):
     assert np.abs(cpu.v - system.v).max() > 1.0
     for name in ("potential", "kinetic", "pressure"):
         assert after[name] == pytest.approx(before[name], rel=1e-3, abs=1.0), name
+
+
+@pytest.mark.parametrize("precision", ["fast", "reproducible"])
+def test_frozen_atoms_on_device_stay_and_the_others_follow_cpu(device, tmp_path, precision):
+    system = mixed_system(tmp_path, nstlist=5)
+    still = system.topology.molecule % 5 == 0
+    frozen = np.flatnonzero(still).astype(np.int32)
+    system = replace(system, topology=freeze_atoms(system.topology, frozen))
+    (cpu, before), (gpu, after) = (last_frame(system, place, precision, 12) for place in ("cpu", "cuda"))
+    for end in (cpu, gpu):
+        assert (end.x[still] == system.x[still]).all()
+        assert not end.v[still].any()
+    np.testing.assert_allclose(gpu.v, cpu.v, atol=2e-3)
+    assert after["potential"] == pytest.approx(before["potential"], rel=1e-3, abs=1.0)
 
 
 @pytest.mark.parametrize("n_ranks", [2, 4])

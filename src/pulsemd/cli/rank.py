@@ -20,6 +20,7 @@ from pulsemd.cli.outputs import open_outputs
 from pulsemd.cli.request import RunRequest
 from pulsemd.cli.stop import StopRequest
 from pulsemd.engine.checkpoint import continued_system
+from pulsemd.engine.freeze import frozen_topology
 from pulsemd.engine.gpu_control import control_of
 from pulsemd.engine.keeper import CheckpointKeeper, Limits
 from pulsemd.engine.simulation import Simulation
@@ -86,6 +87,7 @@ def _read_here(request: RunRequest) -> tuple[System, RunRequest]:
     request = replace(request, atoms=groups.union(settings.compressed_x_grps, "compressed-x-grps"))
     if note := groups.check_coupling(settings.tc_grps):
         _say(f"note: {note}")
+    topology, frozen_mass = frozen_topology(topology, settings, groups)
     if request.restart is not None:
         checkpoint = read_checkpoint(request.restart)
         system = continued_system(
@@ -103,7 +105,7 @@ def _read_here(request: RunRequest) -> tuple[System, RunRequest]:
                 request.restart,
             )
         _say(f"going on from step {system.step} of {request.restart}")
-        return system, request
+        return replace(system, frozen_mass=frozen_mass), request
     system = prepare_system(
         topology,
         table,
@@ -113,7 +115,7 @@ def _read_here(request: RunRequest) -> tuple[System, RunRequest]:
         configuration.box,
         configuration.reference,
     )
-    return system, request
+    return replace(system, frozen_mass=frozen_mass), request
 
 
 def _far_away(topology: Topology, configuration: Configuration) -> list[str]:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pulsemd.base.errors import ConfigError
 from pulsemd.engine.descent import Method
 from pulsemd.engine.device import choose_device, fit_device
+from pulsemd.engine.freeze import frozen_topology
 from pulsemd.engine.minimise import Minimum, check_method
 from pulsemd.engine.openmm_system import system_from_openmm
 from pulsemd.engine.options import Device, PlanKind, Precision, RunOptions
@@ -26,6 +27,7 @@ from pulsemd.engine.reporters import Frame
 from pulsemd.engine.system import System, prepare_system
 from pulsemd.engine.worker import Wanted
 from pulsemd.forcefield.settings import RunSettings
+from pulsemd.io.gromacs.groups import Groups
 from pulsemd.io.gromacs.mdp import override_settings, read_settings
 from pulsemd.io.gromacs.system import read_system
 from pulsemd.io.openmm import read_openmm
@@ -149,6 +151,7 @@ class Simulation:
         topology, table, configuration, chosen = read_system(
             conf, top, replace(chosen, nsteps=-1), include, reference
         )
+        topology, frozen_mass = frozen_topology(topology, chosen, Groups(topology))
         system = prepare_system(
             topology,
             table,
@@ -158,6 +161,7 @@ class Simulation:
             configuration.box,
             configuration.reference,
         )
+        system = replace(system, frozen_mass=frozen_mass)
         if pair_potential is not None:
             potential = (
                 pair_potential if isinstance(pair_potential, PairPotential) else PairPotential(pair_potential)

@@ -233,10 +233,9 @@ class Simulation:
 
     def energies(self) -> dict[str, float]:
         """Energies of the last step that computed them."""
-        rank = self.rank
-        return energy_record(
-            rank.found, self.system.energy_names, rank.n_dof, rank.total_mass, self.system.dispersion
-        )
+        rank, system = self.rank, self.system
+        mass = rank.total_mass + system.frozen_mass
+        return energy_record(rank.found, system.energy_names, rank.n_dof, mass, system.dispersion)
 
     def gather(self) -> Frame | None:
         """The current frame on rank 0, None elsewhere."""

@@ -82,6 +82,8 @@ class System:
         Whether the reaction field acts between excluded pairs and on each charge itself: as in GROMACS, not in OpenMM.
     given_dispersion : DispersionCorrection or None
         Long-range correction where it does not follow from the settings.
+    frozen_mass : float, amu
+        Of frozen atoms, which have none in the topology.
     """
 
     topology: Topology
@@ -99,6 +101,7 @@ class System:
     pair_potential: PairPotential | None = None
     excluded_field: bool = True
     given_dispersion: DispersionCorrection | None = None
+    frozen_mass: float = 0.0
 
     @property
     def cell(self) -> Cell:

@@ -60,6 +60,8 @@ class RunSettings:
         How reference positions of restraints follow the box; with a barostat only all is supported.
     ld_seed, gen_seed : int
         -1 means: to be drawn, see `with_drawn_seeds`.
+    freezegrps, freezedim : tuple of str
+        Groups whose atoms stay where they are, and Y three times for each.
     disre, disre_fc, disre_tau
         Whether distance restraints act, their force constant [kJ/mol/nm^2], and 0: there is no mean over time.
     constraints : {'none', 'h-bonds', 'all-bonds'}
@@ -127,6 +129,8 @@ class RunSettings:
     gen_temp: float = 300.0
     gen_seed: int = -1
     continuation: bool = False
+    freezegrps: tuple[str, ...] = ()
+    freezedim: tuple[str, ...] = ()
     disre: Literal["no", "simple"] = "no"
     disre_fc: float = 1000.0
     disre_tau: float = 0.0

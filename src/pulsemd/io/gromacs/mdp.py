@@ -206,6 +206,7 @@ class _Reader:
         settings = RunSettings(**self._resolve_types())
         self._check_numbers(settings)
         self._check_cutoffs(settings)
+        self._check_frozen(settings)
         settings = self._resolve_coupling(self._resolve_minimisation(settings))
         settings = self._resolve_output(self._resolve_pressure(settings))
         if settings.verlet_buffer_tolerance > 0 and "rlist" in self.values:
@@ -330,6 +331,21 @@ class _Reader:
                 "nsttcouple", f"nsttcouple = {s.nsttcouple} must be at least 1, or -1 for the default"
             )
         return s
+
+    def _check_frozen(self, s: RunSettings) -> None:
+        if len(s.freezedim) != 3 * len(s.freezegrps):
+            self.refuse(
+                "freezedim", f"freezedim needs three values for each of {len(s.freezegrps)} freezegrps"
+            )
+        if any(word.lower() not in ("y", "yes") for word in s.freezedim):
+            self.refuse(
+                "freezedim",
+                f"freezedim = {' '.join(s.freezedim)}: atoms are frozen in all three dimensions only, Y Y Y; use "
+                "position restraints for one or two",
+            )
+        for other, there in (("pcoupl", s.pcoupl != "no"), ("integrator", s.minimises)):
+            if s.freezegrps and there:
+                self.refuse("freezegrps", f"freezegrps is not supported with {other} = {getattr(s, other)}")
 
     def _resolve_bath(self, s: RunSettings) -> RunSettings:
         """Stochastic dynamics is its own thermostat."""

@@ -139,6 +139,8 @@ HONOURED: Mapping[str, Callable[[str], Any]] = {
     "gen_temp": real,
     "gen_seed": integer,
     "continuation": yes_no,
+    "freezegrps": group_names,
+    "freezedim": group_names,
     "disre": choice("no", "simple"),
     "disre_fc": real,
     "disre_tau": real,
@@ -154,7 +156,7 @@ FIXED: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("density_guided_simulation_active", "qmmm_cp2k_active"), ("no", "false")),
     **dict.fromkeys(("comm_grps",), ("system",)),
     **dict.fromkeys(("energygrp_table", "energygrp_excl", "qmmm_grps", "imd_group", "couple_moltype"), ()),
-    **dict.fromkeys(("acc_grps", "accelerate", "freezegrps", "freezedim", "deform"), ()),
+    **dict.fromkeys(("acc_grps", "accelerate", "deform"), ()),
     **dict.fromkeys(("nwall", "cos_acceleration", "epsilon_surface"), ("0",)),
     **{f"electric_field_{axis}": ("0",) for axis in "xyz"},
 }
