@@ -11,6 +11,7 @@ import pytest
 from pair_potentials import POTENTIALS
 from pulsemd.base.errors import UnstableError
 from pulsemd.base.units import BAR
+from pulsemd.engine import gpu_rank
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.reporters import Reporter
 from pulsemd.engine.simulation import Simulation
@@ -139,6 +140,24 @@ def test_steps_as_graphs_give_the_hash_of_steps_launched_one_by_one(device):
         if interval != 7:  # which comes in the same place of a lifetime too seldom
             assert isinstance(simulation.rank.graph_report(), dict) == graph
     assert len(ends) == 1
+
+
+@pytest.mark.parametrize("name", list_systems())
+def test_kernels_that_overlap_give_the_hash_of_kernels_one_after_the_other(device, monkeypatch, name):
+    system, ends = bundled_system(name, nsttcouple=5), []
+    new_device = gpu_rank.CudaDevice
+
+    def without_overlap():
+        made = new_device()
+        made.can_overlap = False
+        return made
+
+    for make in (new_device, without_overlap):
+        monkeypatch.setattr(gpu_rank, "CudaDevice", make)
+        simulation = simulate(system, "reproducible")
+        simulation.run(300)
+        ends.append((simulation.trajectory_hash(), simulation.evaluate()))
+    assert ends[0] == ends[1]
 
 
 def test_forces_started_by_the_move_give_the_bits_of_the_exclusion_kernel(device, monkeypatch):

@@ -35,21 +35,28 @@ class StepFlags:
 
 def step_flags(settings: RunSettings, step: int, energies: bool) -> StepFlags:
     """What the settings ask of a step."""
-    s = settings
+    thermostat, com = coupling_intervals(settings)
     return StepFlags(
         step=step,
         energies=energies,
-        thermostat=s.tcoupl != "no" and step % s.nsttcouple == 0,
+        thermostat=thermostat > 0 and step % thermostat == 0,
         barostat=s.pcoupl != "no" and step % s.nstpcouple == 0,
-        remove_com=s.comm_mode == "linear" and s.nstcomm > 0 and step % s.nstcomm == 0,
+        remove_com=com > 0 and step % com == 0,
     )
 
 
-def coupling_intervals(settings: RunSettings) -> list[int]:
-    """Steps between two of whatever does not happen in every step."""
+def kinetic_intervals(settings: RunSettings) -> tuple[int, int]:
+    """Steps between two actions of the thermostat, and two removals of the centre of mass' motion; 0: none."""
     s = settings
-    found = [s.nsttcouple, s.nstcomm] + ([s.nstpcouple] if s.pcoupl != "no" else [])
-    return [interval for interval in found if interval > 0]
+    return s.nsttcouple if s.tcoupl != "no" else 0, s.nstcomm if s.comm_mode == "linear" else 0
+
+
+def coupling_phase(settings: RunSettings, step: int) -> tuple[int, ...]:
+    """Equal for two steps if from both on the same later steps do either or both of these, or scale the box."""
+    intervals = sorted({n for n in kinetic_intervals(settings) if n > 0})
+    needed = [n for k, n in enumerate(intervals) if all(n % shorter for shorter in intervals[:k])]
+    needed += [settings.nstpcouple] if settings.pcoupl != "no" else []
+    return tuple(step % n for n in needed)
 
 
 _ATOMS_AT_ONCE = 2**14

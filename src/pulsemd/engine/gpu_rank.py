@@ -17,11 +17,18 @@ from numpy.typing import NDArray
 from pulsemd.base.errors import DomainError, TransportError
 from pulsemd.device.cuda import CudaDevice
 from pulsemd.device.mirror import Array, Mirror, Snapshots
+from pulsemd.device.overlap import Wait
 from pulsemd.domain.atoms import LocalAtoms
 from pulsemd.domain.grid import choose_grid
 from pulsemd.engine.blowup import Failure, find_overlap
 from pulsemd.engine.cell import Cell
-from pulsemd.engine.coupling import StepFlags, coupling_intervals, degrees_of_freedom, step_flags
+from pulsemd.engine.coupling import (
+    StepFlags,
+    coupling_phase,
+    degrees_of_freedom,
+    kinetic_intervals,
+    step_flags,
+)
 from pulsemd.engine.energies import ENERGY_SCALE, FORCE_SCALE, N_PAIR_SUMS, N_SUMS, SLOTS, VIRIAL, StepSums
 from pulsemd.engine.gpu_barostat import DeviceCells, gpu_cell
 from pulsemd.engine.gpu_constants import update_constants
@@ -99,9 +106,11 @@ class GpuRank:
         self._update.set_step(system.step)
         self._update.set_start(system.step)
         self._beside = self._work_beside_pairs()
-        # A step is then the pair kernel and the move, each of which can begin while the other ends.
-        self._two_kernels = (
-            not self._beside and self._update.is_one_kernel and self._exclusions.starts_in_moves
+        # The kernels of a step without energies are then one chain, each of which can begin while the last one ends.
+        self._is_chain = (
+            self._lattice is None
+            and self._update.is_one_kernel
+            and (self._exclusions.starts_in_moves or self._adds_exclusions)
         )
         self._graphs = StepGraphs(self.device, self._lattice is not None) if options.graph else None
         self._trace = DeviceTrace(self.device) if options.trace else None
@@ -144,6 +153,7 @@ class GpuRank:
             in_moves=update.bath is None,
         )
         self._update = GpuUpdate(self.device, update, self.system.v, fixed, self._exclusions.water_field)
+        self._adds_exclusions = self._exclusions.rest_can_be_added and self._update.clears_forces
         self._bonded = GpuBonded(
             self.device,
             topology.terms,
@@ -154,6 +164,8 @@ class GpuRank:
             self.system.reference,
             self.system.box,
             fixed,
+            self._exclusions.rest if self._adds_exclusions else None,
+            self._exclusions.field,
         )
         self._lattice = gpu_lattice_sum(self.device, self.system, constants, fixed)
         self._sums = self.device.zeros(N_SUMS + 9, np.int64 if fixed else np.float64)
@@ -164,21 +176,8 @@ class GpuRank:
 
     def _work_beside_pairs(self) -> list[tuple[str, Any, Callable[[bool], None]]]:
         """Name, stream and launch of each kind of forces that runs while the pairs do."""
-        work: list[tuple[str, Any, Callable[[bool], None]]] = []
         lattice = self._lattice
-        if lattice is not None:
-            work.append(("lattice", lattice.stream, lambda energies: lattice.add_forces()))
-        self._adds_exclusions = self._exclusions.rest_can_be_added and self._update.clears_forces
-        if self._bonded.n_terms or self._adds_exclusions:
-            work.append(("bonded", self.device.new_stream(priority=-1), self._add_within_molecules))
-        return work
-
-    def _add_within_molecules(self, energies: bool) -> None:
-        """Excluded pairs and bonded terms: on one stream, since the move waits for each stream."""
-        if self._adds_exclusions:
-            self._exclusions.add_rest(energies)
-        if self._bonded.n_terms:
-            self._bonded.add_forces(energies)
+        return [] if lattice is None else [("lattice", lattice.stream, lambda energies: lattice.add_forces())]
 
     # ---- search -------------------------------------------------------------------------------------------------
 
@@ -216,9 +215,8 @@ class GpuRank:
         self._slots = slots
         self.f = self.device.zeros((slots.capacity, 4), np.int64 if self.reproducible else np.float32)
         streams = {name: stream for name, stream, _ in self._beside}
-        aside = streams.get("bonded")
-        self._exclusions.settle_in(slots, self.f, self._pair_sums, aside if self._adds_exclusions else None)
-        self._bonded.settle_in(slots, self.f, self._sums, aside)
+        self._exclusions.settle_in(slots, self.f, self._pair_sums, self._adds_exclusions)
+        self._bonded.settle_in(slots, self.f, self._sums)
         if self._lattice is not None:
             settle_lattice(self._lattice, [slots], [self.f], self._sums)
         words = (self._pairs.error_word, self._bonded.error_word, self._update.control)
@@ -341,10 +339,8 @@ class GpuRank:
         if self._ahead is not None:
             self.search()
         self._set_clock(step)
-        s = self.system.settings
-        phases = [step == self._first_step, (step - self._first_step) % PRUNE_INTERVAL]
-        phases += [step % interval for interval in coupling_intervals(s)]
-        pattern = (n, energies, *phases)
+        phases = (step == self._first_step, (step - self._first_step) % PRUNE_INTERVAL)
+        pattern = (n, energies, *phases, *coupling_phase(self.system.settings, step))
         if self._graphs is None:
             self._launch_steps(pattern, step, timer)
         else:
@@ -371,6 +367,8 @@ class GpuRank:
     def begin_step(self, flags: StepFlags, offset: int = 0) -> None:
         """Set what this step does and how far it is from the device's step; clears the sums of energy steps."""
         self.flags, self._offset = flags, offset
+        follows_move = self._is_chain and flags.step > self._first_step and not flags.sums
+        self._overlap: Wait | None = Wait.LATER if follows_move else None
         if flags.sums:
             self.device.clear(self._sums)
 
@@ -383,6 +381,8 @@ class GpuRank:
         start = [self._phase("forces.exclusions", lambda: self._start_forces(self.flags.sums, True))]
         pairs = self._phase("forces.pairs", self._pair_forces)
         begin = [self._phase(f"forces.{n}.begin", partial(self._begin, *how)) for n, *how in self._beside]
+        if self._bonded.has_work(energies=False):
+            begin.append(self._phase("forces.bonded", self._bonded_forces))
         end = [
             self._phase(f"forces.{name}.end", partial(self.device.join, branch))
             for name, branch, _ in self._beside
@@ -403,22 +403,35 @@ class GpuRank:
         self.device.fork(branch)
         launch(self.flags.sums)
 
+    def _next_overlap(self) -> Wait | None:
+        """How the next kernel of the step overlaps with the one ahead: the first with the last move, unless something
+        else is between them; the others run beside the first."""
+        overlap, self._overlap = self._overlap, Wait.LAST
+        return overlap
+
+    def _bonded_forces(self) -> None:
+        if self._bonded.has_work(self.flags.sums):
+            self._bonded.add_forces(self.flags.sums, overlap=self._next_overlap() is not None)
+
     def _pair_forces(self) -> None:
-        age, energies = self.flags.step - self._first_step, self.flags.sums
-        prune = age > 0 and age % PRUNE_INTERVAL == 0  # a search ends with a pruning
-        if prune:
-            self._pairs.prune()
-        overlap = self._two_kernels and age > 0 and not prune and not energies
-        self._pairs.forces(self.f, self._pair_sums if energies else None, overlap=overlap)
+        """Forces of pairs, and ahead of them what needs no forces."""
+        flags = self.flags
+        coupled = flags.thermostat or flags.remove_com
+        if coupled or flags.sums:
+            intervals = kinetic_intervals(self.system.settings) if coupled else (0, 0)
+            self._update.sum_kinetic(self._offset, *intervals, _before_reading(self._next_overlap()))
+        age = flags.step - self._first_step
+        if self._pairs.prunes and age > 0 and age % PRUNE_INTERVAL == 0:  # a search ends with a pruning
+            self._pairs.prune(overlap=_before_reading(self._next_overlap()))
+            self._overlap = Wait.FIRST
+        self._pairs.forces(self.f, self._pair_sums if flags.sums else None, overlap=self._next_overlap())
 
     def update(self) -> None:
         """Thermostat, kick, drift, constraints, barostat, the start of the next forces; where wanted also the sums."""
         flags, update = self.flags, self._update
         coupled = flags.thermostat or flags.remove_com
-        if coupled or flags.sums:
-            update.sum_kinetic(self._offset, flags.thermostat, flags.remove_com)
         virial = self._constraint_virial if flags.sums else None
-        overlap = self._two_kernels and not coupled and not flags.sums
+        overlap = self._is_chain and not flags.sums
         update.move(self._offset, coupled, virial, overlap)
         if flags.sums:
             update.sum_kinetic_after()
@@ -533,3 +546,8 @@ class GpuRank:
         """What a summary says of the rows; waits for the device."""
         gid = self.device.to_host(self._slots.gid)
         return DeviceRows(gid[gid >= 0], self._plan)
+
+
+def _before_reading(overlap: Wait | None) -> Wait | None:
+    """The same for a kernel that reads nothing but what steps change."""
+    return Wait.FIRST if overlap is Wait.LATER else overlap

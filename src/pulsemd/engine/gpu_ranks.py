@@ -24,7 +24,13 @@ from pulsemd.domain.atoms import LocalAtoms
 from pulsemd.domain.grid import choose_grid
 from pulsemd.engine.blowup import Failure
 from pulsemd.engine.cell import Cell
-from pulsemd.engine.coupling import StepFlags, coupling_intervals, degrees_of_freedom, step_flags
+from pulsemd.engine.coupling import (
+    StepFlags,
+    coupling_phase,
+    degrees_of_freedom,
+    kinetic_intervals,
+    step_flags,
+)
 from pulsemd.engine.energies import ENERGY_SCALE, N_PAIR_SUMS, N_SUMS, StepSums
 from pulsemd.engine.gpu_barostat import cells_of_parts
 from pulsemd.engine.gpu_constants import update_constants
@@ -283,10 +289,8 @@ class GpuRanks:
     def advance(self, step: int, n: int, energies: bool, timer: PhaseTimer) -> None:
         """Make `n` steps from `step` on; with `energies` those of the first."""
         self._set_clock(step)
-        s = self.system.settings
-        phases = [step == self._first_step, (step - self._first_step) % PRUNE_INTERVAL]
-        phases += [step % interval for interval in coupling_intervals(s)]
-        pattern = (n, energies, *phases)
+        phases = (step == self._first_step, (step - self._first_step) % PRUNE_INTERVAL)
+        pattern = (n, energies, *phases, *coupling_phase(self.system.settings, step))
         if self._graphs is None:
             self._launch_steps(pattern, step, timer)
         else:
@@ -402,11 +406,12 @@ class GpuRanks:
         flags = self.flags
         coupled = flags.thermostat or flags.remove_com
         if coupled or flags.sums:
-            self._couple(self._offset, False, flags.thermostat, flags.remove_com)
+            intervals = kinetic_intervals(self.system.settings) if coupled else (0, 0)
+            self._couple(self._offset, False, *intervals)
         for part in self._parts:
             part.update.move(self._offset, coupled, part.constraint_virial if flags.sums else None)
         if flags.sums:
-            self._couple(0, True, False, False)
+            self._couple(0, True, 0, 0)
             self._sum_energies()
             self._box.finish_sums(self._offset, flags.barostat)
         if flags.barostat:
@@ -416,7 +421,7 @@ class GpuRanks:
                     energies=False, waters_started=False
                 )  # the move began them in the other box
 
-    def _couple(self, offset: int, after: bool, thermostat: bool, remove_com: bool) -> None:
+    def _couple(self, offset: int, after: bool, thermostat: int, remove_com: int) -> None:
         """Sum the kinetic energy over all ranks, and let every rank make the same of it."""
         for part in self._parts:
             if after:

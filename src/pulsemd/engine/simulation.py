@@ -126,7 +126,8 @@ class Simulation:
                 if fresh:
                     self.timer.timed("search", self.rank.search)
                     self._searched = self.step
-            self._run_to(min(last, self.step - self.step % self.nstlist + self.nstlist))
+            with self.timer.between_searches():
+                self._run_to(min(last, self.step - self.step % self.nstlist + self.nstlist))
         self.timer.timed("wait", self.rank.wait)
         self._deliver()
         return self.step - first

@@ -24,6 +24,7 @@ def rank_report(simulation: Simulation) -> dict[str, Any]:
     return {
         "seconds": dict(simulation.timer.seconds),
         "calls": dict(simulation.timer.calls),
+        "host_seconds": (simulation.timer.host_wall, simulation.timer.host_cpu),
         "owned": domain.n_owned,
         "ghosts": domain.n_local - domain.n_owned,
         "device_bytes": rank.device_bytes,
@@ -69,6 +70,7 @@ def summarize(
         "wall_seconds": wall,
         "graph": simulation.rank.graph_report(),
         "host_blocking_waits_per_step": simulation.rank.host_waits_per_step,
+        "host_us_per_step": host_time(simulation, reports, n_steps),
         "phases": phase_table(reports),
         "owned_atoms": [report["owned"] for report in reports],
         "ghost_atoms": [report["ghosts"] for report in reports],
@@ -83,6 +85,17 @@ def summarize(
             "numba": numba.__version__,
         },
     }
+
+
+def host_time(simulation: Simulation, reports: list[dict[str, Any]], n_steps: int) -> dict[str, float] | None:
+    """Microseconds of a step that the thread of the slowest rank spent outside of searches, which on a GPU is launching
+    alone: by the clock, and by the thread's own, which does not count waits. None on CPUs, where it is all work."""
+    if simulation.options.device != "cuda" or n_steps == 0:
+        return None
+    wall, cpu = (
+        1e6 * max(times) / n_steps for times in zip(*(r["host_seconds"] for r in reports), strict=True)
+    )
+    return {"wall": wall, "cpu": cpu}
 
 
 def phase_table(reports: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
@@ -119,6 +132,10 @@ def text_summary(summary: Mapping[str, Any]) -> str:
         f"potential {energies['potential']:.2f} kJ/mol, temperature {energies['temperature']:.2f} K, "
         f"pressure {energies['pressure']:.1f} bar"
     )
+    if host := summary["host_us_per_step"]:
+        lines.append(
+            f"host outside of searches {host['wall']:.2f} us/step, of which {host['cpu']:.2f} at work"
+        )
     if held := summary["device_bytes"]:
         atoms = summary["atoms"] * summary["ranks_per_gpu"] / summary["ranks"]
         lines.append(f"memory held on a GPU {held / 2**30:.3f} GiB, {held / atoms:.0f} bytes per atom")

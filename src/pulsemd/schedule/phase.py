@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from time import perf_counter
+from time import perf_counter, thread_time
 
 _KEPT = 1000
 
@@ -27,12 +28,27 @@ class PhaseTimer:
     ----------
     trace : bool
         Also keep the last calls as (name, start, duration) for a timeline.
+
+    Attributes
+    ----------
+    host_wall, host_cpu : float, s
+        Of all that the calling thread did `between_searches`: by the clock, and by its own.
     """
 
     trace: bool = False
     seconds: dict[str, float] = field(default_factory=dict)
     calls: dict[str, int] = field(default_factory=dict)
     events: deque[tuple[str, float, float]] = field(default_factory=partial(deque, maxlen=_KEPT))
+    host_wall: float = 0.0
+    host_cpu: float = 0.0
+
+    @contextmanager
+    def between_searches(self) -> Iterator[None]:
+        """Steps that no search interrupts are made here; on a GPU they are only launched."""
+        wall, cpu = perf_counter(), thread_time()
+        yield
+        self.host_wall += perf_counter() - wall
+        self.host_cpu += thread_time() - cpu
 
     def run(self, phases: Iterable[Phase]) -> None:
         """Call each phase in order."""
@@ -56,3 +72,4 @@ class PhaseTimer:
         self.seconds.clear()
         self.calls.clear()
         self.events.clear()
+        self.host_wall = self.host_cpu = 0.0

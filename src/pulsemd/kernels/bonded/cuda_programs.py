@@ -13,7 +13,9 @@ def bonded_program(fixed: bool, energies: bool, owned: bool = False) -> CudaProg
     """All bonded terms; `fixed`: int64 fixed point without contraction; `energies`: energies and virial too;
     `owned`: only those of a rank of several."""
     macros = (("FIXED", int(fixed)), ("ENERGIES", int(energies)), ("THREADS", TERM_THREADS))
-    return CudaProgram("pulsemd.kernels.bonded", "terms.cu", (*macros, ("OWNED", int(owned))), exact=fixed)
+    headers = ("pulsemd.kernels.nonbonded",)
+    macros += (("OWNED", int(owned)),)
+    return CudaProgram("pulsemd.kernels.bonded", "terms.cu", macros, exact=fixed, headers=headers)
 
 
 def owner_program() -> CudaProgram:

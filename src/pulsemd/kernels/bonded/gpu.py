@@ -49,6 +49,9 @@ _CODES = {
 }
 """Number of each kind in the enumeration of terms.cu."""
 
+_EXCLUDED = 26
+"""The same of excluded pairs, which are no terms."""
+
 
 def kinds_without_kernel(terms: Mapping[str, Terms]) -> list[str]:
     """Kinds of terms that have forces and that only CPUs compute."""
@@ -85,11 +88,16 @@ class GpuBonded:
     box : (3, 3) float64, nm
     fixed : bool
         int64 fixed point (reproducible mode).
+    excluded : (k, 2) int32, optional
+        Global ids of excluded pairs whose long-range electrostatics is added in steps without energies.
+    field : device array, optional
+        `GpuExclusions.field`, for these.
 
     Attributes
     ----------
     box : (9,) float64, device
     n_terms : int
+        Without excluded pairs.
     terms_by_kind : dict of kind to int
     """
 
@@ -104,6 +112,8 @@ class GpuBonded:
         reference: np.ndarray | None,
         box: np.ndarray,
         fixed: bool,
+        excluded: np.ndarray | None = None,
+        field: Any = None,
     ) -> None:
         self.device, self._virial = device, np.int32(virial)
         self.box = device.to_device(np.ravel(box), np.float64)
@@ -112,9 +122,10 @@ class GpuBonded:
         kinds = [kind for kind in terms if kind in KERNELS and len(terms[kind])]
         self.terms_by_kind = {kind: len(terms[kind]) for kind in kinds}
         self.n_terms = sum(self.terms_by_kind.values())
-        rows, self._blocks = np.zeros(len(kinds), _KIND), 0
-        rows["first_term"] = np.cumsum([0, *self.terms_by_kind.values()])[:-1]
-        for row, kind in zip(rows, kinds, strict=True):
+        self._n_excluded = 0 if excluded is None else len(excluded)
+        rows, self._blocks = np.zeros(len(kinds) + 1, _KIND), 0
+        rows["first_term"] = np.cumsum([0, *self.terms_by_kind.values()])
+        for row, kind in zip(rows, kinds, strict=False):
             index, parameters = kernel_parameters(kind, terms[kind], charge, coulomb_factor)
             row["kind"], row["slot"] = _CODES[kind], slots[KERNELS[kind][1]]
             row["n_terms"], row["n_atoms"] = terms[kind].atoms.shape
@@ -128,16 +139,25 @@ class GpuBonded:
                 assert reference is not None
                 row["reference"] = self._address(reference[terms[kind].atoms[:, 0]], np.int32)
             self._blocks += -(-len(terms[kind]) // TERM_THREADS)
-        self._n_kinds = np.int32(len(kinds))
+        self._n_kinds = len(kinds)
+        if excluded is not None and len(excluded):
+            self._add_excluded(rows[-1], excluded, field)
         self._kinds = device.to_device(rows.view(np.int64))
         self._fixed = fixed
+
+    def _add_excluded(self, row: np.ndarray, pairs: np.ndarray, field: Any) -> None:
+        row["kind"], row["n_terms"], row["n_atoms"] = _EXCLUDED, len(pairs), 2
+        row["first_block"], row["parameters"] = self._blocks, field.data.ptr
+        row["atoms"] = self._address(pairs, np.int32)
+        row["index"] = self._address(np.zeros(len(pairs)), np.int32)
+        self._alive.append(field)
 
     def _address(self, array: np.ndarray, dtype: Any) -> int:
         """Where a copy of the array is on the device; it lives as long as this object."""
         self._alive.append(self.device.to_device(array, dtype))
         return int(self._alive[-1].data.ptr)
 
-    def settle_in(self, slots: Slots, forces: Any, sums: Any, stream: Any = None) -> None:
+    def settle_in(self, slots: Slots, forces: Any, sums: Any) -> None:
         """Take the slots of a search, the forces to add to, and the sums of energy steps.
 
         Parameters
@@ -145,20 +165,22 @@ class GpuBonded:
         slots : Slots
         forces : (capacity, 4) float32 or int64, device
         sums : float64 or int64, device
-        stream : stream of the device, optional
-            Where the terms are computed; default: the main stream.
         """
-        self._launch = [self._bind(wanted, slots, forces, sums, None, stream) for wanted in (False, True)]
+        self._launches = {
+            (wanted, overlap): self._bind(wanted, slots, forces, sums, overlap=overlap)
+            for wanted in (False, True)
+            for overlap in (False, True)
+        }
 
     def settle_in_part(self, slots: Slots, forces: Any, sums: Any, stream: Any) -> None:
         """The same for one rank of several; `stream`: of the terms that have a ghost."""
-        kinds, device = len(self.terms_by_kind), self.device
+        kinds, device = self._n_kinds, self.device
         self._chosen, self._count = (
             device.empty((2, self.n_terms), np.int32),
             device.zeros((2, kinds), np.int32),
         )
         self._own = device.kernel(owner_program(), "own_terms").bind(
-            self._blocks, TERM_THREADS, self._kinds, self._n_kinds, np.int32(self.n_terms), slots.slot_of_gid,
+            self._blocks, TERM_THREADS, self._kinds, np.int32(kinds), np.int32(self.n_terms), slots.slot_of_gid,
             slots.leader, self._chosen, self._count,
         )  # fmt: skip
         self._parts = [
@@ -174,12 +196,16 @@ class GpuBonded:
         sums: Any,
         part: int | None = None,
         stream: Any = None,
+        overlap: bool = False,
     ) -> Callable[[], None]:
         program = bonded_program(self._fixed, energies, part is not None)
         chosen = () if part is None else (self._chosen[part], self._count[part])
+        excluded = 0 if energies or part is not None else self._n_excluded
+        kinds = np.int32(self._n_kinds + (excluded > 0))
         return self.device.kernel(program, "bonded_forces").bind(
-            self._blocks, TERM_THREADS, slots.x, self.box, slots.gid, slots.slot_of_gid, self._kinds,
-            self._n_kinds, forces, sums, self._virial, self._error, *(chosen or (None, None)), stream=stream,
+            self._blocks - (-excluded // TERM_THREADS), TERM_THREADS, slots.x, self.box, slots.gid,
+            slots.slot_of_gid, self._kinds, kinds, forces, sums, self._virial, self._error,
+            *(chosen or (None, None)), stream=stream, overlap=overlap,
         )  # fmt: skip
 
     def choose(self) -> None:
@@ -193,9 +219,19 @@ class GpuBonded:
         """(2, kinds) int32, device: terms of each kind that `choose` took, of owned atoms and with a ghost."""
         return self._count
 
-    def add_forces(self, energies: bool) -> None:
-        """Add the forces of all terms; on request also their energies and virial."""
-        self._launch[energies]()
+    def has_work(self, energies: bool) -> bool:
+        """Whether `add_forces` launches anything."""
+        return self.n_terms > 0 or (self._n_excluded > 0 and not energies)
+
+    def add_forces(self, energies: bool, overlap: bool = False) -> None:
+        """Add the forces of all terms; on request also their energies and virial, else the excluded pairs.
+
+        Parameters
+        ----------
+        overlap : bool
+            Begin while the kernel ahead in the stream ends. Kernels launched next may run beside this one.
+        """
+        self._launches[energies, overlap]()
 
     def add_part(self, part: int, energies: bool) -> None:
         """The same for one rank of several: of terms of owned atoms (0), or with a ghost (1)."""

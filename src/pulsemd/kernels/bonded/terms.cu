@@ -7,15 +7,16 @@
 //
 // References: as in terms.py.
 
-#include "geometry.cuh"
+#include "exclusions.cuh"
 #include "kinds.cuh"
+#include "overlap.cuh"
 
 constexpr double PI = 3.141592653589793;
 constexpr double FORCE_LIMIT = 536870912.0;  // kJ/mol/nm: a quarter of the fixed-point range
 enum { BOND, ANGLE, UREY_BRADLEY, PROPER, IMPROPER, RYCKAERT_BELLEMANS, PAIR14, RESTRAINT, CMAP, QUARTIC_BOND,
        MORSE_BOND, CUBIC_BOND, FENE_BOND, DISTANCE_RESTRAINT, COSINE_ANGLE, BOND_BOND_CROSS, BOND_ANGLE_CROSS,
        QUARTIC_ANGLE, LINEAR_ANGLE, RESTRICTED_ANGLE, RESTRICTED_DIHEDRAL, BENDING_TORSION, DIHEDRAL_RESTRAINT,
-       FLAT_BOTTOM, ANGLE_RESTRAINT, ANGLE_RESTRAINT_Z };
+       FLAT_BOTTOM, ANGLE_RESTRAINT, ANGLE_RESTRAINT_Z, EXCLUDED };
 
 struct Atoms {
     const int4* x;
@@ -162,6 +163,14 @@ __device__ void pair14(const Atoms& a, int i, int j, const double* p, Sums& sums
     sums.virial(r, force);
 }
 
+// Long-range electrostatics of an excluded pair, where no other kernel has it: without energies.
+__device__ void excluded_pair(const Atoms& a, int i, int j, const LongRange& field) {
+    Sums none;
+    const StoredForce f = exclusion_force(a.x[i], a.x[j], field, false, none);
+    add_vector(a.f + 4 * (size_t)i, f.x, f.y, f.z);
+    add_vector(a.f + 4 * (size_t)j, -f.x, -f.y, -f.z);
+}
+
 // V = 1/2 sum_d k_d (x_d - reference_d)^2 with the nearest image of the reference.
 __device__ void restrain(const Atoms& a, int i, const int* reference, const double* k, Sums& sums) {
     const Vec r = difference(a.x[i], make_int4(reference[0], reference[1], reference[2], 0), a.box);
@@ -207,6 +216,7 @@ __device__ void of_one_or_two(const Kind& kind, int term, const Atoms& a, int i,
         case RESTRAINT: return restrain(a, i, kind.reference + 3 * term, p, sums);
         case ANGLE_RESTRAINT_Z: return angle_restraint_z(a, i, j, p, sums);
         case FLAT_BOTTOM: return flat_bottom(a, i, kind.reference + 3 * term, p, sums);
+        case EXCLUDED: return excluded_pair(a, i, j, *reinterpret_cast<const LongRange*>(p));
     }
 }
 
@@ -231,6 +241,8 @@ __device__ void compute(const Kind& kind, int term, const Atoms& a, const int* _
     for (int k = 0; k < MAX_ATOMS; k++)
         s[k] = k < kind.n_atoms ? slot_of[kind.atoms[(size_t)kind.n_atoms * term + k]] : 0;
     const double* p = kind.parameters + (size_t)kind.n_parameters * kind.index[term];
+    wait_for_earlier();
+    let_later_start();
     if (kind.n_atoms <= 2) return of_one_or_two(kind, term, a, s[0], s[1], p, sums);
     if (kind.n_atoms == 3) return of_three(kind.kind, a, s[0], s[1], s[2], p, sums);
     if (kind.kind == ANGLE_RESTRAINT) return angle_restraint(a, s[0], s[1], s[2], s[3], p, sums);

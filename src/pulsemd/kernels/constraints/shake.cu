@@ -101,7 +101,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                    Control* control, int offset, int coupled, Sum* virial, int n,
                    const long long* __restrict__ counters, int clear) {
     const int t = blockIdx.x * THREADS + threadIdx.x;
-    const State s = state_of(x, v, f, gid, step, control, offset, coupled);
+    State s = state_of(x, v, f, gid, step, control, offset, coupled);
+    take_coupling(s);
     Sums sums;
     const int leader = t < n_groups ? slot_of[atoms[group_offset[t]]] : -1;
     if (leader >= 0 && leader < end_of_owned(counters, n)) {

@@ -58,19 +58,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         for (int k = 1; k < 11; k++) add_of_warp(sums + k, mine.of[k]);
 }
 
-// Adds the forces of n listed pairs, global ids, one thread a pair; of a rank that has all atoms.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    add_exclusions(const int4* __restrict__ x, const int* __restrict__ slot_of, const int2* __restrict__ pairs, int n,
-                   const LongRange* __restrict__ field, Force* f) {
-    const int k = blockIdx.x * THREADS + threadIdx.x;
-    if (k >= n) return;
-    Sums none;
-    const int i = slot_of[pairs[k].x], j = slot_of[pairs[k].y];
-    const StoredForce force = exclusion_force(x[i], x[j], *field, false, none);
-    add_force(f, i, force);
-    add_force(f, j, -force);
-}
-
 // How many excluded pairs belong to this rank, added to `count`; of PART 2 alone.
 extern "C" __global__ void __launch_bounds__(THREADS)
     count_exclusions(const int* __restrict__ gid, int n, const int* __restrict__ slot_of,

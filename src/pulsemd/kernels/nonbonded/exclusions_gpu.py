@@ -50,6 +50,10 @@ class GpuExclusions:
     water_field : device array or None
         What the update needs to start the forces of the waters itself; None if it cannot, because some water has
         excluded pairs beyond its own.
+    field : device array
+        The struct ``LongRange`` of exclusions.cuh.
+    rest : (k, 2) int32
+        Global ids of the excluded pairs that are not inside such waters, each once.
     """
 
     def __init__(
@@ -76,12 +80,12 @@ class GpuExclusions:
         self._started, self._all_started = device.to_device(started), bool(started.all())
         first = np.repeat(np.arange(len(started)), np.diff(offset))
         rest = np.flatnonzero((first < partner) & (started[first] == 0))
-        self._rest_pairs = device.to_device(np.column_stack([first[rest], partner[rest]]), np.int32)
+        self.rest = np.column_stack([first[rest], partner[rest]]).astype(np.int32)
         self._adds_rest = False
         self._fixed = fixed
         self.pairs_found = device.zeros(1, np.int64)
 
-    def settle_in(self, slots: Slots, forces: Any, sums: Any, stream: Any = None) -> None:
+    def settle_in(self, slots: Slots, forces: Any, sums: Any, rest_is_added: bool = False) -> None:
         """Take the slots of a search, the forces to write, and the sums of energy steps.
 
         Parameters
@@ -89,22 +93,16 @@ class GpuExclusions:
         slots : Slots
         forces : (capacity, 4) float32 or int64, device
         sums : (11,) float64 or int64, device: lj, coulomb, virial
-        stream : stream of the device, optional
-            Where `add_rest` runs; then moves must leave 0 as the force of every atom that is in no rigid water.
+        rest_is_added : bool
+            Something else adds what `rest` gives in steps without energies; then moves must leave 0 as the force of
+            every atom that is in no rigid water.
         """
         part = ALL if slots.leader is None else OWNED
-        self._adds_rest = stream is not None
+        self._adds_rest = rest_is_added
         of_whole = self._started if self._adds_rest else None
         self._whole = self._bind(part, False, slots, of_whole, forces, sums, others=False)
         self._with_energies = self._bind(part, True, slots, None, forces, sums)
         self._rest = self._bind(part, False, slots, self._started, forces, sums)
-        if self._adds_rest:
-            kernel = self.device.kernel(exclusion_program(self._fixed, False, ALL), "add_exclusions")
-            n = len(self._rest_pairs)
-            self._add = kernel.bind(
-                -(-n // _THREADS), _THREADS, slots.x, slots.slot_of_gid, self._rest_pairs, np.int32(n),
-                self.field, forces, stream=stream,
-            )  # fmt: skip
 
     def settle_in_ghosts(self, slots: Slots, forces: Any, sums: Any, stream: Any) -> None:
         """The same for the part with ghosts, which runs on its own stream."""
@@ -166,12 +164,7 @@ class GpuExclusions:
     @property
     def rest_can_be_added(self) -> bool:
         """Whether moves start the forces of waters, and there are other excluded pairs."""
-        return self.water_field is not None and len(self._rest_pairs) > 0
-
-    def add_rest(self, energies: bool) -> None:
-        """Add what moves did not start, unless `start_forces` wrote it with the energies; see `settle_in`."""
-        if not energies:
-            self._add()
+        return self.water_field is not None and len(self.rest) > 0
 
     def start_ghost_forces(self, energies: bool) -> None:
         """Write the forces of ghosts, and add what pairs with a ghost do to owned atoms."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from pulsemd.base.errors import UnstableError
 from pulsemd.device.cuda import CudaDevice
+from pulsemd.device.overlap import Wait
 from pulsemd.forcefield.nonbonded import LennardJonesTable
 from pulsemd.kernels.nonbonded.cuda_formula import pair_values
 from pulsemd.kernels.nonbonded.cuda_programs import (
@@ -255,17 +256,20 @@ class GpuPairForces:
         for part in range(len(self.pairs.lists)):
             self.prune(part)
 
-    def prune(self, part: int = 0, stream: Any = None) -> None:
+    def prune(self, part: int = 0, stream: Any = None, overlap: Wait | None = None) -> None:
         """From now on `forces` evaluates the listed tiles that have a pair within ``r_inner`` now, if that was given.
 
         Parameters
         ----------
         part, stream
             As for `forces`.
+        overlap : Wait, optional
+            Begin before the kernel ahead in the stream has ended; FIRST, or LAST if that one changes no position.
         """
         if self._prunes:
             self._launch(
-                ("prune", self.spec, part, stream and stream.ptr), partial(self._bind_prune, part, stream)
+                ("prune", self.spec, part, stream and stream.ptr, overlap),
+                partial(self._bind_prune, part, stream, overlap),
             )
 
     def _launch(self, key: tuple[Any, ...], bind: Callable[[], Callable[[], None]]) -> None:
@@ -315,7 +319,7 @@ class GpuPairForces:
         blocks: int | None = None,
         part: int = 0,
         stream: Any = None,
-        overlap: bool = False,
+        overlap: Wait | None = None,
     ) -> None:
         """Add the forces of all listed pairs at the positions ``slots.x``.
 
@@ -331,24 +335,31 @@ class GpuPairForces:
             Number of the list: 0, pairs of owned atoms; 1, those with a ghost.
         stream : optional
             Stream to launch on; default the device's main one.
-        overlap : bool
-            The kernel ahead in the stream changes nothing of the list: begin while it ends.
+        overlap : Wait, optional
+            Begin before the kernel ahead in the stream has ended: FIRST; LATER if that changes nothing of the list;
+            LAST if neither that nor positions, but forces and `energies` at most by atomic additions.
         """
         totals = None if energies is None else energies.data.ptr
         key = (self.spec, self._prunes, forces.data.ptr, totals, blocks, part, stream and stream.ptr, overlap)
         self._launch(key, partial(self._bind, forces, energies, blocks, part, stream, overlap))
 
-    def _bind_prune(self, part: int, stream: Any) -> Callable[[], None]:
+    @property
+    def prunes(self) -> bool:
+        """Whether `prune` does anything."""
+        return self._prunes
+
+    def _bind_prune(self, part: int, stream: Any, overlap: Wait | None) -> Callable[[], None]:
         kernel = self.device.kernel(prune_program(self.spec, self.pairs.chunk), "prune_pairs")
         pairs = self.pairs.lists[part]
         return kernel.bind(
             self._entries[part], 32 * PRUNE_WARPS, self.slots.x, self.pairs.super_center, pairs.entries,
             *(np.int32(n) for n in pairs.entry_room), pairs.groups, np.int64(pairs.room[1]), pairs.masks,
-            pairs.counters, self._constants, *pairs.kept, stream=stream,
+            pairs.counters, self._constants, *pairs.kept, np.int32(overlap or Wait.FIRST), stream=stream,
+            overlap=overlap is not None,
         )  # fmt: skip
 
     def _bind(
-        self, forces: Any, energies: Any, blocks: int | None, part: int, stream: Any, overlap: bool
+        self, forces: Any, energies: Any, blocks: int | None, part: int, stream: Any, overlap: Wait | None
     ) -> Callable[[], None]:
         spec = replace(self.spec, energies=energies is not None)
         kernel = self.device.kernel(pair_program(spec, self._warps, self.pairs.chunk), "pair_forces")
@@ -360,7 +371,7 @@ class GpuPairForces:
             slots.x, slots.parameters, self.pairs.super_center, entries, *room, groups, masks, pairs.words,
             pairs.counters, self._constants, self._table,
             np.int32(self.n_types), forces, self._no_totals if energies is None else energies, self._error,
-            stream=stream, overlap=overlap,
+            np.int32(overlap or Wait.FIRST), stream=stream, overlap=overlap is not None,
         )  # fmt: skip
 
     def _blocks(self, spec: KernelSpec, part: int) -> int:

@@ -235,7 +235,7 @@ pair_forces(const int4* __restrict__ x, const float2* __restrict__ parameters, c
             const uint4* __restrict__ masks, const uint32* __restrict__ words,
             const long long* __restrict__ counters, const float* __restrict__ constants,
             const float2* __restrict__ table, const int n_types, Stored* __restrict__ forces, Total* __restrict__ totals,
-            int* __restrict__ error) {
+            int* __restrict__ error, const int wait) {
   __shared__ float4 staged[2 * (64 + 32 * CHUNK)];  // in one array, for one address to serve several reads
   float4 *const i_atom = staged, *const j_atom = staged + 128;
   More* const i_more = reinterpret_cast<More*>(i_atom + I_STRIDE);
@@ -246,6 +246,7 @@ pair_forces(const int4* __restrict__ x, const float2* __restrict__ parameters, c
                            constants[4], constants[5], constants[6], constants[7],
                            constants[27], constants[28], constants[29], constants[30], constants[31], constants[32]};
   const Frame frame = load_frame(constants + 8);
+  wait_here(WAIT_FIRST, wait);
   // Read before it is known whether entry number blockIdx.x is of the largest class: two waits become one.
   const int guess = min(int(blockIdx.x), entry_capacity - 1);
   const int4 likely = entries[guess];
@@ -263,11 +264,11 @@ pair_forces(const int4* __restrict__ x, const float2* __restrict__ parameters, c
     const int4 entry = at == guess ? likely : entries[at];
     const int4 center = centers[entry.x];
     const int n_groups = entry.z - entry.y;
-    wait_for_earlier();  // what is read so far is of the list
+    wait_here(WAIT_LATER, wait);  // what is read so far is of the list
     let_later_start();
     __syncthreads();
     for (int s = threadIdx.x; s < 64; s += 32 * WARPS) {
-      const int4 xi = x[entry.x * 64 + s];
+      const int4 xi = current(x + entry.x * 64 + s);
       const float2 p = parameters[entry.x * 64 + s];
       float kept[I_VALUES];
       keep_of_i(__int_as_float(xi.w), p.x, p.y, k, kept);
@@ -281,7 +282,7 @@ pair_forces(const int4* __restrict__ x, const float2* __restrict__ parameters, c
 #pragma unroll 4
     for (int s = threadIdx.x; s < 32 * n_groups; s += 32 * WARPS) {
       const int cluster = reinterpret_cast<const int*>(groups + entry.y)[s >> 3], slot = 8 * cluster + (s & 7);
-      const int4 xj = x[slot];
+      const int4 xj = current(x + slot);
       const float2 p = parameters[slot];
       float kept[J_VALUES];
       keep_of_j(__int_as_float(xj.w), p.x, p.y, k, kept);
@@ -436,4 +437,5 @@ pair_forces(const int4* __restrict__ x, const float2* __restrict__ parameters, c
   add_totals(energies, totals);
 #endif
   if (__any_sync(ALL_LANES, worst >= __float_as_uint(k.limit2)) && lane == 0) *error = 1;
+  wait_here(WAIT_LAST, wait);
 }

@@ -9,6 +9,7 @@
 // Macros: WARPS, CHUNK (groups of a full entry), RELATIVE, ORTHORHOMBIC as in pair_forces.cu; without RELATIVE each difference is taken in integers.
 #define DEVICE __device__ __forceinline__
 #include "vector.cuh"
+#include "overlap.cuh"
 #include "pair_list.cuh"
 
 constexpr float MARGIN = 1.0001f;  // the squares are right to 1e-5 of it
@@ -55,7 +56,7 @@ prune_pairs(const int4* __restrict__ x, const int4* __restrict__ centers, const 
             const int entry_capacity, const int super_capacity, const int4* __restrict__ groups,
             const long long group_capacity, const uint4* __restrict__ masks, const long long* __restrict__ counters,
             const float* __restrict__ constants, int4* __restrict__ kept_entries, int4* __restrict__ kept_groups,
-            uint4* __restrict__ kept_masks) {
+            uint4* __restrict__ kept_masks, const int wait) {
 #if RELATIVE
   __shared__ uint32 of_i[64 * 4];  // parts of the three components and the square of each i-slot
 #else
@@ -64,10 +65,12 @@ prune_pairs(const int4* __restrict__ x, const int4* __restrict__ centers, const 
   __shared__ int n_whole, n_packed, packed_cluster[4 * CHUNK];
   __shared__ uint32 packed_mask[4 * CHUNK];  // a byte of each half
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, q = lane & 3, row = lane >> 2;
+  wait_here(WAIT_FIRST, wait);
+  let_later_start();
   const float limit = MARGIN * constants[7];
   const LatticeScale scale = load_scale(constants + 8);
-  if (counters[GROUPS] > group_capacity || counters[ENTRIES + SIZES - 1] > entry_capacity) return;  // made anew later
-  const int n_entries = entries_in_all(counters);
+  const bool fits = counters[GROUPS] <= group_capacity && counters[ENTRIES + SIZES - 1] <= entry_capacity;
+  const int n_entries = fits ? entries_in_all(counters) : 0;  // else the list is made anew later
 
   for (int e = blockIdx.x; e < n_entries; e += gridDim.x) {
     const int place = place_of_entry(e, counters, entry_capacity, super_capacity);
@@ -78,9 +81,9 @@ prune_pairs(const int4* __restrict__ x, const int4* __restrict__ centers, const 
     if (threadIdx.x == 0) n_whole = n_packed = 0;
 #if RELATIVE
     for (int s = threadIdx.x; s < 64 * 4; s += 32 * WARPS)
-      of_i[s] = parts_of(component(x[64 * entry.x + (s >> 2)], center, scale, q, 1.0f));
+      of_i[s] = parts_of(component(current(x + 64 * entry.x + (s >> 2)), center, scale, q, 1.0f));
 #else
-    for (int s = threadIdx.x; s < 64; s += 32 * WARPS) of_i[s] = x[64 * entry.x + s];
+    for (int s = threadIdx.x; s < 64; s += 32 * WARPS) of_i[s] = current(x + 64 * entry.x + s);
 #endif
     __syncthreads();
 #if RELATIVE
@@ -105,7 +108,7 @@ prune_pairs(const int4* __restrict__ x, const int4* __restrict__ centers, const 
 #if RELATIVE
       int4 x_j[4];
 #pragma unroll
-      for (int k = 0; k < 4; k++) x_j[k] = x[8 * cluster[k] + row];
+      for (int k = 0; k < 4; k++) x_j[k] = current(x + 8 * cluster[k] + row);
 #endif
 #pragma unroll
       for (int k = 3; k >= 0; k--) {
@@ -113,7 +116,7 @@ prune_pairs(const int4* __restrict__ x, const int4* __restrict__ centers, const 
         const uint32 of_j = parts_of(component(x_j[k], center, scale, q, -2.0f));
         const uint2 b = make_uint2(q == 3 ? ONES : of_j, of_j);
 #else
-        const int4 j0 = x[8 * cluster[k] + 2 * q], j1 = x[8 * cluster[k] + 2 * q + 1];
+        const int4 j0 = current(x + 8 * cluster[k] + 2 * q), j1 = current(x + 8 * cluster[k] + 2 * q + 1);
 #endif
 #pragma unroll
         for (int pair = 3; pair >= 0; pair--) {
@@ -164,4 +167,5 @@ prune_pairs(const int4* __restrict__ x, const int4* __restrict__ centers, const 
     if (threadIdx.x == 0)
       kept_entries[place] = make_int4(entry.x, entry.y, entry.y + n_whole + (n_packed + 3) / 4, 0);
   }
+  wait_here(WAIT_LAST, wait);
 }

@@ -19,9 +19,6 @@ MAX_WATER_SITES = 2
 GROUP_SIZES = (8, 32, 128)
 """Most atoms of a constrained group by variant; the constraints of bonds to hydrogens make groups of at most five."""
 
-STAR_THREADS = 32
-"""Stars of a block."""
-
 MAX_STAR_ATOMS = 5
 """Atoms of a star whose constraints are solved in registers."""
 
@@ -31,10 +28,11 @@ _HEADERS = tuple(
 )
 
 
-def leapfrog_program(fixed: bool, energies: bool, sites: int = 0) -> CudaProgram:
+def leapfrog_program(fixed: bool, energies: bool, sites: int = 0, stars: bool = False) -> CudaProgram:
     """Leap-frog with SETTLE; `fixed`: int64 forces and sums, no contraction; `energies`: the constraint virial too;
-    `sites`: virtual sites of each water."""
+    `sites`: virtual sites of each water; `stars`: groups around one atom too, in fast mode without energies."""
     macros = (("FIXED", int(fixed)), ("ENERGIES", int(energies)), ("THREADS", MOVE_THREADS), ("SITES", sites))
+    macros += (("STARS", int(stars)), ("MAX_STAR_ATOMS", MAX_STAR_ATOMS))
     return CudaProgram(_PACKAGE, "leapfrog.cu", macros, exact=fixed, headers=_HEADERS)
 
 
@@ -43,12 +41,6 @@ def shake_program(fixed: bool, energies: bool, max_atoms: int = GROUP_SIZES[0]) 
     macros = (("FIXED", int(fixed)), ("ENERGIES", int(energies)), ("THREADS", GROUP_THREADS))
     macros += (("MAX_ATOMS", max_atoms),)
     return CudaProgram("pulsemd.kernels.constraints", "shake.cu", macros, exact=fixed, headers=_HEADERS)
-
-
-def stars_program() -> CudaProgram:
-    """Leap-frog with SHAKE of groups around one atom; fast mode, without the constraint virial."""
-    macros = (("FIXED", 0), ("ENERGIES", 0), ("THREADS", STAR_THREADS), ("MAX_ATOMS", MAX_STAR_ATOMS))
-    return CudaProgram("pulsemd.kernels.constraints", "stars.cu", macros, headers=_HEADERS)
 
 
 def sites_program(fixed: bool, energies: bool) -> CudaProgram:
@@ -108,7 +100,7 @@ def programs() -> list[CudaProgram]:
         *waters,
         *(kinetic_program(fixed) for fixed in both),
         *(program(fixed) for program in (cell_program, noise_program) for fixed in both),
-        stars_program(),
+        *(leapfrog_program(False, False, sites, stars=True) for sites in range(MAX_WATER_SITES + 1)),
         slots_program(),
         clock_program(),
     ]

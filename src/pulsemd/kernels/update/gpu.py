@@ -16,6 +16,7 @@ import numpy as np
 
 from pulsemd.base.errors import TopologyError
 from pulsemd.device.cuda import CudaDevice
+from pulsemd.device.overlap import Wait
 from pulsemd.kernels.constraints.gpu_sites import GpuSites, WaterSites, water_sites
 from pulsemd.kernels.search.gpu_layout import Slots
 from pulsemd.kernels.update.cuda_programs import (
@@ -23,7 +24,6 @@ from pulsemd.kernels.update.cuda_programs import (
     GROUP_THREADS,
     MAX_STAR_ATOMS,
     MOVE_THREADS,
-    STAR_THREADS,
     SUM_THREADS,
     clock_program,
     kinetic_program,
@@ -31,7 +31,6 @@ from pulsemd.kernels.update.cuda_programs import (
     noise_program,
     shake_program,
     slots_program,
-    stars_program,
 )
 from pulsemd.kernels.update.noise import Bath, normal_table
 from pulsemd.topology.virtual_sites import VirtualSites, no_sites
@@ -358,20 +357,29 @@ class GpuUpdate:
 
     # ---- in a step ----------------------------------------------------------------------------------------------
 
-    def sum_kinetic(self, offset: int, thermostat: bool, remove_com: bool) -> None:
-        """Kinetic energy before the move, and from it what a coupled `move` does to the old velocities."""
-        self._launch(self._bind_kinetic, offset, False, thermostat, remove_com)
+    def sum_kinetic(self, offset: int, thermostat: int, remove_com: int, overlap: Wait | None = None) -> None:
+        """Kinetic energy before the move, and from it what a coupled `move` does to the old velocities.
+
+        Parameters
+        ----------
+        offset : int, of the step
+        thermostat, remove_com : int
+            Steps between two of these actions; 0: none. The device knows the step and does what is due.
+        overlap : Wait, optional
+            Begin before the kernel ahead in the stream has ended; FIRST, or LAST if that changes no velocity.
+        """
+        self._launch(self._bind_kinetic, offset, False, thermostat, remove_com, overlap)
 
     def sum_kinetic_after(self) -> None:
         """Kinetic energy after the move."""
-        self._launch(self._bind_kinetic, 0, True, False, False)
+        self._launch(self._bind_kinetic, 0, True, 0, 0, None)
 
     def share_kinetic(self, share: Any) -> None:
         """Of one rank of several: leave the sums in ``share``, (5,) int64 or float64 on the device, from now on."""
         self._share = share
         self._bound.clear()
 
-    def couple(self, totals: Any, offset: int, after: bool, thermostat: bool, remove_com: bool) -> None:
+    def couple(self, totals: Any, offset: int, after: bool, thermostat: int, remove_com: int) -> None:
         """Use the sums over all ranks, (5,) on the device, always the same array, as `sum_kinetic` or
         `sum_kinetic_after` uses its own."""
         key = ("couple", offset, after, thermostat, remove_com)
@@ -386,8 +394,9 @@ class GpuUpdate:
 
     @property
     def is_one_kernel(self) -> bool:
-        """Whether a move is one launch."""
-        return self.n_groups == 0 and self._sites is None and self._bath is None
+        """Whether a move without the virial is one launch."""
+        stars_at_most = self.n_groups == 0 or self._are_stars
+        return stars_at_most and self._sites is None and self._bath is None
 
     def move(self, offset: int, coupled: bool, virial: Any = None, overlap: bool = False) -> None:
         """Kick, drift and constrain all atoms; virtual sites give their forces away first and follow last.
@@ -402,7 +411,7 @@ class GpuUpdate:
             virtual sites changes.
         overlap : bool
             The kernel ahead in the stream began after the last move and changes forces only: begin while it ends.
-            Of a move that is one kernel and not coupled.
+            Of a move that is one kernel.
         """
         self._virial = virial
         if self._sites is not None:
@@ -417,11 +426,12 @@ class GpuUpdate:
         self, offset: int, coupled: bool, energies: bool, overlap: bool, noise: bool = False
     ) -> None:
         """Move all atoms, with their velocities, or for half a step with what noise added to these."""
-        if self.n_groups:
+        beside = self.n_groups > 0 and (energies or not self._are_stars)
+        if beside:
             self.device.fork(self._branch)
             self._launch(self._bind_groups, offset, coupled, energies, noise)
         self._launch(self._bind_move, offset, coupled, energies, overlap, noise)
-        if self.n_groups:
+        if beside:
             self.device.join(self._branch)
         if self._sites is not None:
             self._launch(self._bind_construct, offset)
@@ -442,18 +452,19 @@ class GpuUpdate:
         return self.device.kernel(clock_program(), "tick").bind(1, 1, self.control, np.int32(n))
 
     def _bind_kinetic(
-        self, offset: int, after: bool, thermostat: bool, remove_com: bool
+        self, offset: int, after: bool, thermostat: int, remove_com: int, overlap: Wait | None
     ) -> Callable[[], None]:
         kernel = self.device.kernel(kinetic_program(self.fixed), "kinetic")
         blocks = min(self._blocks, -(-self._capacity // SUM_THREADS))
         flags = [np.int32(flag) for flag in (offset, after, thermostat, remove_com)]
         return kernel.bind(
             blocks, SUM_THREADS, self.velocities, self._mass, np.int32(self._capacity), self._partial,
-            self.control, self._thermostat, *flags, self._share,
+            self.control, self._thermostat, *flags, self._share, np.int32(overlap or Wait.FIRST),
+            overlap=overlap is not None,
         )  # fmt: skip
 
     def _bind_couple(
-        self, totals: Any, offset: int, after: bool, thermostat: bool, remove_com: bool
+        self, totals: Any, offset: int, after: bool, thermostat: int, remove_com: int
     ) -> Callable[[], None]:
         kernel = self.device.kernel(kinetic_program(self.fixed), "couple_ranks")
         flags = [np.int32(flag) for flag in (offset, after, thermostat, remove_com)]
@@ -488,16 +499,22 @@ class GpuUpdate:
         self, offset: int, coupled: bool, energies: bool, overlap: bool, noise: bool
     ) -> Callable[[], None]:
         v, f, step = self._moved(noise)
-        kernel = self.device.kernel(leapfrog_program(self.fixed, energies, self._n_sites), "leapfrog")
+        with_stars = self._are_stars and not energies
+        program = leapfrog_program(self.fixed, energies, self._n_sites, with_stars)
+        kernel = self.device.kernel(program, "leapfrog")
         waters, free, counts = self.n_waters, self.n_free, None
         if self._slots.counters is not None:  # one rank of several: the numbers change at searches
             waters, free, counts = min(waters, self._capacity // 3), min(free, self._capacity), self._counts
-        blocks = -(-(waters + free) // MOVE_THREADS)
+        star_blocks = -(-self.n_groups // MOVE_THREADS) if with_stars else 0
+        offsets, atoms, first_pairs, _, lengths = self._groups
+        blocks = star_blocks - (-(waters + free) // MOVE_THREADS)
         return kernel.bind(
             blocks, MOVE_THREADS, self._slots.x, v, f, self._waters,
             np.int32(waters), self._geometry, self._free, np.int32(free), self._mass,
             self._slots.gid, step, self.control, np.int32(offset), np.int32(coupled), self._virial,
-            self._field, counts, self._site_slots, self._site_weights, overlap=overlap,
+            self._field, counts, self._site_slots, self._site_weights, np.int32(star_blocks),
+            np.int32(self.n_groups), offsets, atoms, first_pairs, lengths, self._slots.slot_of_gid,
+            np.int32(self._capacity), self._slots.counters, np.int32(self.clears_forces), overlap=overlap,
         )  # fmt: skip
 
     def _bind_spread(self, energies: bool) -> Callable[[], None]:
@@ -510,14 +527,11 @@ class GpuUpdate:
 
     def _bind_groups(self, offset: int, coupled: bool, energies: bool, noise: bool) -> Callable[[], None]:
         v, f, step = self._moved(noise)
-        if self._are_stars and not energies:
-            kernel, threads = self.device.kernel(stars_program(), "leapfrog_stars"), STAR_THREADS
-        else:
-            program = shake_program(self.fixed, energies, self._group_size)
-            kernel, threads = self.device.kernel(program, "leapfrog_shake"), GROUP_THREADS
+        program = shake_program(self.fixed, energies, self._group_size)
+        kernel = self.device.kernel(program, "leapfrog_shake")
         first, *others = self._groups
         return kernel.bind(
-            -(-self.n_groups // threads), threads, self._slots.x, v, f,
+            -(-self.n_groups // GROUP_THREADS), GROUP_THREADS, self._slots.x, v, f,
             first, np.int32(self.n_groups), *others, self._slots.slot_of_gid, self._mass, self._slots.gid,
             step, self.control, np.int32(offset), np.int32(coupled), self._virial,
             np.int32(self._capacity), self._slots.counters, np.int32(self.clears_forces), stream=self._branch,

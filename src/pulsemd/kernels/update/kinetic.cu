@@ -6,6 +6,7 @@
 
 #include "geometry.cuh"
 #include "control.cuh"
+#include "overlap.cuh"
 #include "philox.cuh"
 
 constexpr double MOMENTUM_SCALE = 4294967296.0;  // units per amu nm/ps
@@ -85,9 +86,15 @@ __device__ void couple(Control* control, const Thermostat& t, double kinetic, do
     control->before_z = along_z * scale * scale;
 }
 
-// What the sums of all atoms do. after : 1: sum into control->after only; 0: before the move, then couple as asked.
+// Whether a step does what is done every `interval` steps; 0: never.
+__device__ __forceinline__ bool is_due(const Control* control, int offset, int interval) {
+    return interval > 0 && (control->step + offset) % interval == 0;
+}
+
+// What the sums of all atoms do. after : 1: sum into control->after only; 0: before the move, then couple.
+// thermostat_interval, com_interval : steps between two actions of the thermostat, and two removals; 0: none
 __device__ void use_sums(const KineticSums& sums, Control* control, const Thermostat& thermostat, int offset, int after,
-                         int use_thermostat, int remove_com) {
+                         int thermostat_interval, int com_interval) {
     const double e_unit = FIXED ? 1.0 / ENERGY_SCALE : 1.0, p_unit = FIXED ? 1.0 / MOMENTUM_SCALE : 1.0;
     if (after) {
         control->after = sums.energy * e_unit;
@@ -95,18 +102,22 @@ __device__ void use_sums(const KineticSums& sums, Control* control, const Thermo
         return;
     }
     const double momentum[3] = {sums.x * p_unit, sums.y * p_unit, sums.z * p_unit};
-    couple(control, thermostat, sums.energy * e_unit, sums.along_z * e_unit, momentum, offset, use_thermostat, remove_com);
+    couple(control, thermostat, sums.energy * e_unit, sums.along_z * e_unit, momentum, offset,
+           is_due(control, offset, thermostat_interval), is_due(control, offset, com_interval));
 }
 
 // v : (n, 4) float, nm/ps; mass : (n,) double, amu, 0 in empty rows; partial : (gridDim.x,) scratch.
 // share : null, or: where the sums of one rank of several go, which `couple_ranks` uses once all are added up
 extern "C" __global__ void __launch_bounds__(THREADS)
     kinetic(const float4* __restrict__ v, const double* __restrict__ mass, int n, KineticSums* partial,
-            Control* control, const Thermostat* thermostat, int offset, int after, int use_thermostat, int remove_com, KineticSums* share) {
+            Control* control, const Thermostat* thermostat, int offset, int after,
+            int thermostat_interval, int com_interval, KineticSums* share, int wait) {
     __shared__ bool last;
+    wait_here(WAIT_FIRST, wait);
+    let_later_start();
     KineticSums mine = {0, 0, 0, 0, 0};
     for (int row = blockIdx.x * THREADS + threadIdx.x; row < n; row += gridDim.x * THREADS) {
-        const float4 of_row = v[row];
+        const float4 of_row = current(v + row);
         mine += of_atom(mass[row], of_row.x, of_row.y, of_row.z);
     }
     mine = block_sum(mine);
@@ -122,14 +133,15 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     for (int block = threadIdx.x; block < gridDim.x; block += THREADS) mine += partial[block];
     mine = block_sum(mine);
     if (threadIdx.x != 0) return;
+    wait_here(WAIT_LAST, wait);
     if (share)
         *share = mine;
     else
-        use_sums(mine, control, *thermostat, offset, after, use_thermostat, remove_com);
+        use_sums(mine, control, *thermostat, offset, after, thermostat_interval, com_interval);
 }
 
 // The same from sums over all ranks.
 extern "C" __global__ void couple_ranks(const KineticSums* sums, Control* control, const Thermostat* thermostat,
-                                        int offset, int after, int use_thermostat, int remove_com) {
-    use_sums(*sums, control, *thermostat, offset, after, use_thermostat, remove_com);
+                                        int offset, int after, int thermostat_interval, int com_interval) {
+    use_sums(*sums, control, *thermostat, offset, after, thermostat_interval, com_interval);
 }

@@ -9,18 +9,16 @@
 // last time here, and become those of the next step's excluded pairs, which saves that kernel and a clearing.
 //
 // SITES: virtual sites of each water. Their forces go to O and the hydrogens first, and they are put in place last.
+// STARS, 1: the first blocks move stars of constraints, which take longest.
 
-#include "overlap.cuh"
 #include "settle.cuh"
 #include "water_sites.cuh"
+#if STARS
+#include "pair_list.cuh"
+#include "stars.cuh"
+#endif
 
 constexpr int N = 3 + SITES;  // atoms of a water
-
-// Positions may be read before: the kernel that this one can overlap with reads them too, and began after the last move.
-__device__ __forceinline__ void begin_after_forces() {
-    wait_for_earlier();
-    let_later_start();
-}
 
 __device__ __forceinline__ void start_forces(const int* slot, const int4* at, const LongRange& field, Force* f) {
     Sums none;
@@ -37,14 +35,14 @@ __device__ __forceinline__ void start_forces(const int* slot, const int4* at, co
 }
 
 // Slots of O, H, H and the sites; their positions, the new ones in the end.
-__device__ __forceinline__ void move_water(const State& s, const int* slot, const WaterGeometry& g,
+__device__ __forceinline__ void move_water(State& s, const int* slot, const WaterGeometry& g,
                                            const WaterSite* sites, const LongRange* field, Force* f, Sums& sums) {
     const double dt = s.step->dt, kick_o = dt / g.mass_o, kick_h = dt / g.mass_h;
     int4 at[N];
     StoredForce on[3];
 #pragma unroll
-    for (int i = 0; i < 3; i++) at[i] = s.x[slot[i]];
-    begin_after_forces();
+    for (int i = 0; i < 3; i++) at[i] = current(s.x + slot[i]);
+    begin_after_forces(s);
 #pragma unroll
     for (int i = 0; i < 3; i++) on[i] = stored_force(f, slot[i]);
     const Vec b0 = difference(at[1], at[0], s.step->box), c0 = difference(at[2], at[0], s.step->box);
@@ -78,8 +76,8 @@ __device__ __forceinline__ void move_water(const State& s, const int* slot, cons
     if (field) start_forces(slot, at, *field, f);
 }
 
-__device__ __forceinline__ void move_free(const State& s, int row, double mass) {
-    begin_after_forces();
+__device__ __forceinline__ void move_free(State& s, int row, double mass) {
+    begin_after_forces(s);
     if (mass == 0.0) {  // frozen
         store_velocity(s, row, {0.0, 0.0, 0.0});
         return;
@@ -99,14 +97,28 @@ __device__ __forceinline__ void move_free(const State& s, int row, double mass) 
 // counts : null, or: what n_waters and n_free are in truth, which are then the most they can be
 // field : null, or: write the forces of the excluded pairs of each water at its new positions into f, and 0 for free atoms
 // site_slots : (n_waters, SITES) int32; sites : (kinds, SITES)
+// star_blocks, n_stars, star_offset, star_atoms, star_pairs, lengths, slot_of : of stars.cuh, with STARS
+// n : slots; counters : of the search of one rank of several, which moves the stars that it owns, else null
+// clear_stars : 1: leave 0 as the forces of stars
 extern "C" __global__ void __launch_bounds__(THREADS)
     leapfrog(int4* x, float4* v, Force* f, const int4* __restrict__ waters, int n_waters,
              const WaterGeometry* __restrict__ geometry, const int* __restrict__ free_rows, int n_free,
              const double* __restrict__ mass, const int* __restrict__ gid, const Step* __restrict__ step,
              Control* control, int offset, int coupled, Sum* virial, const LongRange* __restrict__ field,
-             const int* __restrict__ counts, const int* __restrict__ site_slots, const WaterSite* __restrict__ sites) {
-    const int t = blockIdx.x * THREADS + threadIdx.x;
-    const State s = state_of(x, v, f, gid, step, control, offset, coupled);
+             const int* __restrict__ counts, const int* __restrict__ site_slots, const WaterSite* __restrict__ sites,
+             int star_blocks, int n_stars, const int* __restrict__ star_offset, const int* __restrict__ star_atoms,
+             const int* __restrict__ star_pairs, const double* __restrict__ lengths, const int* __restrict__ slot_of,
+             int n, const long long* __restrict__ counters, int clear_stars) {
+    int t = blockIdx.x * THREADS + threadIdx.x;
+    State s = state_of(x, v, f, gid, step, control, offset, coupled);
+#if STARS
+    if (blockIdx.x < star_blocks) {
+        const Stars stars = {n_stars, star_offset, star_atoms, star_pairs, lengths, slot_of, mass};
+        if (t < n_stars) move_star(s, stars, t, end_of_owned(counters, n), f, clear_stars);
+        return;
+    }
+    t -= star_blocks * THREADS;
+#endif
     Sums sums;
     if (counts) n_waters = counts[0], n_free = counts[1];
     if (t < n_waters) {

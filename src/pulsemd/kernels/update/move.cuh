@@ -3,6 +3,7 @@
 
 #include "geometry.cuh"
 #include "control.cuh"
+#include "overlap.cuh"
 
 constexpr double MAX_MOVE = 1073741824.0;  // largest displacement of a step in lattice units: a quarter of the box
 
@@ -20,17 +21,28 @@ struct State {
     const int* gid;
     Control* control;
     const Step* step;
-    int offset;
+    int offset, coupled;
     double scale;
     Vec com;
 };
 
+__device__ __forceinline__ void take_coupling(State& s) {
+    const Control* c = s.control;
+    if (s.coupled) s.scale = c->scale, s.com = {c->com[0], c->com[1], c->com[2]};
+}
+
 // coupled: apply the factor and the velocity of the centre of mass that kinetic.cu left in `control`.
 __device__ __forceinline__ State state_of(int4* x, float4* v, const Force* f, const int* gid, const Step* step,
                                           Control* control, int offset, int coupled) {
-    State s = {x, v, f, gid, control, step, offset, 1.0, {0.0, 0.0, 0.0}};
-    if (coupled) s.scale = control->scale, s.com = {control->com[0], control->com[1], control->com[2]};
-    return s;
+    return {x, v, f, gid, control, step, offset, coupled, 1.0, {0.0, 0.0, 0.0}};
+}
+
+// Wait for the forces, and for what a coupled step needs. Positions may be read before, as `current`: the kernels that a
+// move can overlap with read them too, and began after the last move.
+__device__ __forceinline__ void begin_after_forces(State& s) {
+    wait_for_earlier();
+    let_later_start();
+    take_coupling(s);
 }
 
 __device__ __forceinline__ Vec per_dt(const Step& step, Vec d) {
