@@ -1,11 +1,12 @@
 """Time of molecular dynamics of rigid water on one GPU, averaged over whole list lifetimes, searches included.
 
-    python benchmarks/bench_md_gpu.py --out benchmarks/results [--atoms 11000 90000] [--nstlist 20] [--pme]
+    python benchmarks/bench_md_gpu.py --out FOLDER [--atoms 11000 90000] [--dhfr FOLDER] [--nstlist 20] [--pme]
 
 Reaction field, or PME with a mesh of 0.125 nm and splines of order 4, with a cut-off of 1.0 nm, 2 fs, v-rescale, as the
 bundled box. Precisions alternate. The columns after the common ones split a step: times of the device for one launch
 of each kernel (recorded as a graph, so the host does not count), the time of a search with its waits, and what the host
 spends on a step outside of searches, by the clock and as processor time of its thread, once all graphs are recorded.
+``--dhfr`` names a folder with dhfr.gro.gz and dhfr.top.gz, a protein in water, for one more row.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from __future__ import annotations
 import argparse
 import csv
 import datetime
+import gzip
 import os
+import re
 import subprocess
 import tempfile
 import time
@@ -32,7 +35,7 @@ from pulsemd.engine.system import System, prepare_system
 from pulsemd.halo import open_transport
 from pulsemd.io.gromacs.mdp import read_settings
 from pulsemd.io.gromacs.system import read_system
-from pulsemd.systems import build_system
+from pulsemd.systems import build_system, system_files
 
 COLUMNS: Final = (
     *(
@@ -78,6 +81,21 @@ def water_system(n_atoms: int, nstlist: int, **options: Any) -> System:
     )
 
 
+def dhfr_system(folder: Path, **options: Any) -> System:
+    """DHFR in water with bonds to hydrogens constrained, and velocities of 300 K."""
+    with tempfile.TemporaryDirectory() as made:
+        files = [Path(made) / name for name in ("dhfr.gro", "dhfr.top", "run.mdp")]
+        for file in files[:2]:
+            file.write_bytes(gzip.decompress((folder / f"{file.name}.gz").read_bytes()))
+        text = system_files("water").parameters.read_text()
+        files[2].write_text(re.sub(r"(?m)^constraints .*", "constraints = h-bonds", text))
+        settings = replace(read_settings(files[2])[0], nstenergy=0, gen_seed=1, ld_seed=1, **options)
+        topology, table, configuration, settings = read_system(files[0], files[1], settings, ())[:4]
+    return prepare_system(
+        topology, table, settings, configuration.positions, configuration.velocities, configuration.box
+    )
+
+
 def timed(work: Callable[[], None]) -> float:
     """Wall time of a call in microseconds."""
     start = time.perf_counter()
@@ -114,6 +132,8 @@ def parts(simulation: Simulation) -> dict[str, float]:
         "pairs_us": on_device(rank, lambda: pairs.forces(forces)),
         "exclusions_us": on_device(rank, lambda: rank._exclusions.start_forces(False, False)),
     }
+    if rank._bonded.has_work(energies=False):
+        found["bonded_us"] = on_device(rank, lambda: rank._bonded.add_forces(False))
     if rank._lattice is not None:
         found |= lattice_parts(rank)
     # the forces are those of exclusions alone now, small enough for the many moves that follow
@@ -167,13 +187,12 @@ def pairs_floor(device: Any, tiles: int) -> float:
 
 
 def measure(
-    n_atoms: int, nstlist: int | None, lifetimes: int, precisions: list[str], graph: bool, pme: bool = False
+    name: str, system: System, raise_nstlist: bool, lifetimes: int, precisions: list[str], graph: bool
 ) -> list[dict[str, Any]]:
-    """Precisions of one size, alternated; one row each."""
-    system = water_system(n_atoms, nstlist or NSTLIST, **(PME if pme else {}))
+    """Precisions of one system, alternated; one row each."""
     runs: dict[str, tuple[Simulation, list[float]]] = {}
     for precision in precisions:
-        options = RunOptions(device="cuda", precision=precision, graph=graph, raise_nstlist=nstlist is None)
+        options = RunOptions(device="cuda", precision=precision, graph=graph, raise_nstlist=raise_nstlist)
         simulation = Simulation(open_transport("loopback"), system, options)
         simulation.warm_up()
         simulation.run(3 * simulation.nstlist)
@@ -184,17 +203,17 @@ def measure(
             steps = lifetimes * simulation.nstlist
             times.append(timed(lambda run=simulation.run, n=steps: run(n)) / steps)
     return [
-        row(simulation, precision, lifetimes * simulation.nstlist, times)
+        row(name, simulation, precision, lifetimes * simulation.nstlist, times)
         for precision, (simulation, times) in runs.items()
     ]
 
 
-def row(simulation: Simulation, precision: str, steps: int, times: list[float]) -> dict[str, Any]:
+def row(name: str, simulation: Simulation, precision: str, steps: int, times: list[float]) -> dict[str, Any]:
     """One line of the results."""
     rank: Any = simulation.rank
     wall, cpu = (1e6 * t / (REPEATS * steps) for t in (simulation.timer.host_wall, simulation.timer.host_cpu))
     print(
-        {name: f"{1e6 * t / (REPEATS * steps):.2f}" for name, t in simulation.timer.seconds.items()},
+        {phase: f"{1e6 * t / (REPEATS * steps):.2f}" for phase, t in simulation.timer.seconds.items()},
         flush=True,
     )
     energies = simulation.evaluate()
@@ -215,7 +234,7 @@ def row(simulation: Simulation, precision: str, steps: int, times: list[float]) 
         "transport": simulation.transport.name,
         "path": simulation.transport.path,
         "precision": precision,
-        "system": "water, PME" if rank._lattice is not None else "water",
+        "system": f"{name}, PME" if rank._lattice is not None else name,
         "n_atoms": simulation.system.topology.n_atoms,
         "nstlist": simulation.nstlist,
         "steps": steps,
@@ -233,7 +252,7 @@ def row(simulation: Simulation, precision: str, steps: int, times: list[float]) 
     values |= {"host_wall_us": f"{wall:.3f}", "host_cpu_us": f"{cpu:.3f}"}
     tiles = tiles_evaluated(simulation)
     values |= {"tiles": tiles, "pairs_floor_us": f"{pairs_floor(rank.device, tiles):.2f}"}
-    split = {name: f"{value:.2f}" for name, value in parts(simulation).items()}
+    split = {part: f"{value:.2f}" for part, value in parts(simulation).items()}
     pool = rank.device.xp.get_default_memory_pool()
     return dict.fromkeys(COLUMNS, "") | values | split | {"mib_on_device": f"{pool.used_bytes() / 2**20:.1f}"}
 
@@ -248,34 +267,38 @@ def main() -> None:
     """Measure and write ``md_gpu__water__DEVICEx1__COMMIT.csv``."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--atoms", type=int, nargs="+", default=SIZES)
+    parser.add_argument("--atoms", type=int, nargs="*", default=SIZES)
+    parser.add_argument("--dhfr", type=Path)
     parser.add_argument("--nstlist", type=int, help="default: as a run chooses")
     parser.add_argument("--lifetimes", type=int, default=10, help="list lifetimes of one repeat")
     parser.add_argument("--precision", nargs="+", default=("fast", "reproducible"))
     parser.add_argument("--pme", action="store_true", help="in place of the reaction field")
     parser.add_argument("--no-graph", action="store_true", help="launch the kernels one by one")
     options = parser.parse_args()
-    lines = []
-    for n_atoms in options.atoms:
-        for line in measure(
-            n_atoms,
-            options.nstlist,
-            options.lifetimes,
-            options.precision,
-            not options.no_graph,
-            options.pme,
-        ):
+    changes = {"nstlist": options.nstlist or NSTLIST, **(PME if options.pme else {})}
+    systems = [("water", water_system(n_atoms, **changes)) for n_atoms in options.atoms]
+    if options.dhfr is not None:
+        systems.append(("dhfr", dhfr_system(options.dhfr, **changes)))
+    how = (options.nstlist is None, options.lifetimes, options.precision, not options.no_graph)
+    lines: list[dict[str, Any]] = []
+    for name, system in systems:
+        for line in measure(name, system, *how):
             lines.append(line)
             print(*(f"{key}={value}" for key, value in line.items() if value != ""), flush=True)
-    options.out.mkdir(parents=True, exist_ok=True)
+            path = write_rows(options.out, "water-pme" if options.pme else "water", lines)
+    print(path)
+
+
+def write_rows(folder: Path, variant: str, lines: list[dict[str, Any]]) -> Path:
+    """Write all there is so far."""
+    folder.mkdir(parents=True, exist_ok=True)
     device = lines[0]["device"].lower().replace(" ", "-")
-    name = "water-pme" if options.pme else "water"
-    path = options.out / f"md_gpu__{name}__{device}x1__{commit()}.csv"
+    path = folder / f"md_gpu__{variant}__{device}x1__{commit()}.csv"
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS)
         writer.writeheader()
         writer.writerows(lines)
-    print(path)
+    return path
 
 
 if __name__ == "__main__":

@@ -12,28 +12,22 @@ folder with dhfr.gro.gz and dhfr.top.gz: dihydrofolate reductase in water, 23,55
 from __future__ import annotations
 
 import argparse
-import gzip
-import re
-import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from bench_md_gpu import PME, water_system
+from bench_md_gpu import PME, dhfr_system, water_system
 from result_rows import timed_row, write_rows
 
 from pulsemd.base.units import COULOMB
 from pulsemd.engine.lattice import system_mesh
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.simulation import Simulation
-from pulsemd.engine.system import System, prepare_system
+from pulsemd.engine.system import System
 from pulsemd.halo import open_transport
-from pulsemd.io.gromacs.mdp import read_settings
-from pulsemd.io.gromacs.system import read_system
 from pulsemd.kernels.nonbonded.ewald import ewald_coefficient
-from pulsemd.systems import system_files
 
 SIZES: Final = (11_000, 45_000, 90_000, 720_000)
 REPEATS: Final = 5
@@ -42,21 +36,6 @@ SECONDS: Final = 0.25
 
 INFINITE: Final = 1e10
 """Dielectric constant of conducting surroundings, which OpenMM has no other word for."""
-
-
-def dhfr_system(folder: Path, **options: Any) -> System:
-    """DHFR in water with bonds to hydrogens constrained, and velocities of 300 K."""
-    with tempfile.TemporaryDirectory() as made:
-        files = [Path(made) / name for name in ("dhfr.gro", "dhfr.top", "run.mdp")]
-        for file in files[:2]:
-            file.write_bytes(gzip.decompress((folder / f"{file.name}.gz").read_bytes()))
-        text = system_files("water").parameters.read_text()
-        files[2].write_text(re.sub(r"(?m)^constraints .*", "constraints = h-bonds", text))
-        settings = replace(read_settings(files[2])[0], nstenergy=0, gen_seed=1, ld_seed=1, **options)
-        topology, table, configuration, settings = read_system(files[0], files[1], settings, ())[:4]
-    return prepare_system(
-        topology, table, settings, configuration.positions, configuration.velocities, configuration.box
-    )
 
 
 def openmm_system(system: System) -> Any:
