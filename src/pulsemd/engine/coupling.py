@@ -35,7 +35,7 @@ class StepFlags:
 
 def step_flags(settings: RunSettings, step: int, energies: bool) -> StepFlags:
     """What the settings ask of a step."""
-    thermostat, com = coupling_intervals(settings)
+    s, (thermostat, com) = settings, kinetic_intervals(settings)
     return StepFlags(
         step=step,
         energies=energies,

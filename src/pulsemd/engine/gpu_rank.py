@@ -214,7 +214,6 @@ class GpuRank:
         """Arrays for slots of another capacity, and whatever refers to them."""
         self._slots = slots
         self.f = self.device.zeros((slots.capacity, 4), np.int64 if self.reproducible else np.float32)
-        streams = {name: stream for name, stream, _ in self._beside}
         self._exclusions.settle_in(slots, self.f, self._pair_sums, self._adds_exclusions)
         self._bonded.settle_in(slots, self.f, self._sums)
         if self._lattice is not None:
