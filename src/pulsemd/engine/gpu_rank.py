@@ -46,6 +46,7 @@ from pulsemd.kernels.nonbonded.exclusions_gpu import GpuExclusions
 from pulsemd.kernels.nonbonded.gpu import GpuPairForces
 from pulsemd.kernels.search.gpu_layout import Slots
 from pulsemd.kernels.update.gpu import GpuUpdate
+from pulsemd.schedule.chain import KernelChain
 from pulsemd.schedule.graphs import StepGraphs
 from pulsemd.schedule.phase import Phase, PhaseTimer
 from pulsemd.schedule.trace import DeviceTrace, Event
@@ -106,12 +107,13 @@ class GpuRank:
         self._update.set_step(system.step)
         self._update.set_start(system.step)
         self._beside = self._work_beside_pairs()
-        # The kernels of a step without energies are then one chain, each of which can begin while the last one ends.
-        self._is_chain = (
+        # The move is then one kernel that the next step's first one can follow while it ends.
+        self._move_overlaps = (
             self._lattice is None
             and self._update.is_one_kernel
             and (self._exclusions.starts_in_moves or self._adds_exclusions)
         )
+        self._chain = KernelChain()
         self._graphs = StepGraphs(self.device, self._lattice is not None) if options.graph else None
         self._trace = DeviceTrace(self.device) if options.trace else None
         self._phases = self.phases()
@@ -366,8 +368,7 @@ class GpuRank:
     def begin_step(self, flags: StepFlags, offset: int = 0) -> None:
         """Set what this step does and how far it is from the device's step; clears the sums of energy steps."""
         self.flags, self._offset = flags, offset
-        follows_move = self._is_chain and flags.step > self._first_step and not flags.sums
-        self._overlap: Wait | None = Wait.LATER if follows_move else None
+        self._chain.begin(overlaps=self._move_overlaps and flags.step > self._first_step and not flags.sums)
         if flags.sums:
             self.device.clear(self._sums)
 
@@ -402,15 +403,9 @@ class GpuRank:
         self.device.fork(branch)
         launch(self.flags.sums)
 
-    def _next_overlap(self) -> Wait | None:
-        """How the next kernel of the step overlaps with the one ahead: the first with the last move, unless something
-        else is between them; the others run beside the first."""
-        overlap, self._overlap = self._overlap, Wait.LAST
-        return overlap
-
     def _bonded_forces(self) -> None:
         if self._bonded.has_work(self.flags.sums):
-            self._bonded.add_forces(self.flags.sums, overlap=self._next_overlap() is not None)
+            self._bonded.add_forces(self.flags.sums, overlap=self._chain.join() is not None)
 
     def _pair_forces(self) -> None:
         """Forces of pairs, and ahead of them what needs no forces."""
@@ -418,19 +413,18 @@ class GpuRank:
         coupled = flags.thermostat or flags.remove_com
         if coupled or flags.sums:
             intervals = kinetic_intervals(self.system.settings) if coupled else (0, 0)
-            self._update.sum_kinetic(self._offset, *intervals, _before_reading(self._next_overlap()))
+            self._update.sum_kinetic(self._offset, *intervals, self._chain.join(first=Wait.FIRST))
         age = flags.step - self._first_step
         if self._pairs.prunes and age > 0 and age % PRUNE_INTERVAL == 0:  # a search ends with a pruning
-            self._pairs.prune(overlap=_before_reading(self._next_overlap()))
-            self._overlap = Wait.FIRST
-        self._pairs.forces(self.f, self._pair_sums if flags.sums else None, overlap=self._next_overlap())
+            self._pairs.prune(overlap=self._chain.join(first=Wait.FIRST, then=Wait.FIRST))
+        self._pairs.forces(self.f, self._pair_sums if flags.sums else None, overlap=self._chain.join())
 
     def update(self) -> None:
         """Thermostat, kick, drift, constraints, barostat, the start of the next forces; where wanted also the sums."""
         flags, update = self.flags, self._update
         coupled = flags.thermostat or flags.remove_com
         virial = self._constraint_virial if flags.sums else None
-        overlap = self._is_chain and not flags.sums
+        overlap = self._move_overlaps and not flags.sums
         update.move(self._offset, coupled, virial, overlap)
         if flags.sums:
             update.sum_kinetic_after()
@@ -545,8 +539,3 @@ class GpuRank:
         """What a summary says of the rows; waits for the device."""
         gid = self.device.to_host(self._slots.gid)
         return DeviceRows(gid[gid >= 0], self._plan)
-
-
-def _before_reading(overlap: Wait | None) -> Wait | None:
-    """The same for a kernel that reads nothing but what steps change."""
-    return Wait.FIRST if overlap is Wait.LATER else overlap
