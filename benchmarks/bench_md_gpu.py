@@ -130,10 +130,10 @@ def parts(simulation: Simulation) -> dict[str, float]:
         "search_us": float(np.median(searches[1:])),
         "prune_us": on_device(rank, pairs.prune),
         "pairs_us": on_device(rank, lambda: pairs.forces(forces)),
-        "exclusions_us": on_device(rank, lambda: rank._exclusions.start_forces(False, False)),
     }
     if rank._bonded.has_work(energies=False):
         found["bonded_us"] = on_device(rank, lambda: rank._bonded.add_forces(False))
+    found["exclusions_us"] = on_device(rank, lambda: rank._exclusions.start_forces(False, False))
     if rank._lattice is not None:
         found |= lattice_parts(rank)
     # the forces are those of exclusions alone now, small enough for the many moves that follow
