@@ -40,9 +40,14 @@ def step_flags(settings: RunSettings, step: int, energies: bool) -> StepFlags:
         step=step,
         energies=energies,
         thermostat=thermostat > 0 and step % thermostat == 0,
-        barostat=s.pcoupl != "no" and step % s.nstpcouple == 0,
+        barostat=scales_box(s, step),
         remove_com=com > 0 and step % com == 0,
     )
+
+
+def scales_box(settings: RunSettings, step: int) -> bool:
+    """Whether a step ends with a barostat."""
+    return settings.pcoupl != "no" and step % settings.nstpcouple == 0
 
 
 def kinetic_intervals(settings: RunSettings) -> tuple[int, int]:

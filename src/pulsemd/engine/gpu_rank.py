@@ -27,6 +27,7 @@ from pulsemd.engine.coupling import (
     coupling_phase,
     degrees_of_freedom,
     kinetic_intervals,
+    scales_box,
     step_flags,
 )
 from pulsemd.engine.energies import ENERGY_SCALE, FORCE_SCALE, N_PAIR_SUMS, N_SUMS, SLOTS, VIRIAL, StepSums
@@ -368,7 +369,11 @@ class GpuRank:
     def begin_step(self, flags: StepFlags, offset: int = 0) -> None:
         """Set what this step does and how far it is from the device's step; clears the sums of energy steps."""
         self.flags, self._offset = flags, offset
-        self._chain.begin(overlaps=self._move_overlaps and flags.step > self._first_step and not flags.sums)
+        new_box = scales_box(
+            self.system.settings, flags.step - 1
+        )  # whose constants are read ahead of any wait
+        overlaps = self._move_overlaps and flags.step > self._first_step and not flags.sums and not new_box
+        self._chain.begin(overlaps)
         if flags.sums:
             self.device.clear(self._sums)
 
