@@ -25,7 +25,11 @@ def show_census(args: argparse.Namespace) -> int:
     """Print what a topology holds; ``-f`` gives its macros and constraints."""
     settings = RunSettings() if args.mdp is None else read_settings(args.mdp)[0]
     topology, _ = read_top(
-        args.top, settings.define, (*settings.include, *args.include), settings.constraints
+        args.top,
+        settings.define,
+        (*settings.include, *args.include),
+        settings.constraints,
+        settings.constraint_algorithm,
     )
     counts = census(topology)
     print(json.dumps(counts) if args.json else census_text(counts))

@@ -42,7 +42,13 @@ def main(args: argparse.Namespace) -> int:
     if (
         options.several_on_gpus and not options.device_asked
     ):  # one rank can still change when it has read the system
-        topology, _ = read_top(top, settings.define, (*settings.include, *args.include), settings.constraints)
+        topology, _ = read_top(
+            top,
+            settings.define,
+            (*settings.include, *args.include),
+            settings.constraints,
+            settings.constraint_algorithm,
+        )
         options = fit_device(options, topology, settings)
     if options.device == "cpu" and options.rung not in TRANSPORTS:
         why = "leave out --device cpu" if asked == "cpu" else options.device_reason

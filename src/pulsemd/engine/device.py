@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pulsemd.base.errors import ConfigError, TransportError
 from pulsemd.device.cuda import count_devices, find_device_problem, has_driver
 from pulsemd.engine.movers import ConstrainedGroups
+from pulsemd.engine.networks import network_of
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.rank import Rank
 from pulsemd.engine.system import System
@@ -16,6 +17,7 @@ from pulsemd.halo import Transport
 from pulsemd.halo.rungs.ladder import GPU_RUNGS
 from pulsemd.kernels.bonded.gpu import kinds_without_kernel
 from pulsemd.kernels.update.gpu import oversized_group
+from pulsemd.topology.groups import MOST_TOGETHER
 from pulsemd.topology.records import Topology
 
 if TYPE_CHECKING:
@@ -110,6 +112,11 @@ def _system_problem(topology: Topology) -> str | None:
     """What of a system GPUs cannot compute; None if everything."""
     if kinds := kinds_without_kernel(topology.terms):
         return f"terms of these kinds run on CPUs only: {', '.join(kinds)}"
+    if network_of(topology).any():
+        return (
+            f"constraints that tie more than {MOST_TOGETHER} atoms together are solved by LINCS on CPUs only: use "
+            "constraints = h-bonds"
+        )
     return oversized_group(ConstrainedGroups(topology))
 
 

@@ -190,7 +190,7 @@ class _Hill:
         self._simulation, self._points, system = simulation, points, simulation.system
         self._box, self._inverse = box, np.linalg.inv(box) * LATTICE
         self._held = system.topology.mass <= 0
-        self._movers = all_movers(equal_masses(system.topology), box)
+        self._movers = all_movers(equal_masses(system.topology), box, system.settings)
         self._buffer = simulation.r_list - max(system.settings.rcoulomb, system.settings.rvdw)
         self._listed: Int32 | None = None
         self.evaluations = 0

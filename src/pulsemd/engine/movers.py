@@ -9,12 +9,16 @@ from numpy.typing import NDArray
 from pulsemd.base.distinct import distinct_rows
 from pulsemd.base.errors import InputError
 from pulsemd.domain.lattice import LATTICE
+from pulsemd.engine.networks import ConstraintNetworks, network_of
+from pulsemd.forcefield.settings import RunSettings
+from pulsemd.halo import Transport
 from pulsemd.kernels.constraints.project import project_forces
 from pulsemd.kernels.constraints.settle import settle_geometry
-from pulsemd.kernels.constraints.shake import leapfrog_shake
+from pulsemd.kernels.constraints.shake import TOLERANCE, leapfrog_shake
 from pulsemd.kernels.constraints.virtual_sites import construct_sites, spread_sites
 from pulsemd.kernels.update.leapfrog import leapfrog_free, leapfrog_settle, new_scratch
 from pulsemd.topology.records import Topology
+from pulsemd.topology.terms import Terms
 
 Int32 = NDArray[np.int32]
 Float64 = NDArray[np.float64]
@@ -56,6 +60,7 @@ class Movers:
     ----------
     topology : Topology
     box : (3, 3) float64, nm
+    settings : RunSettings
 
     Raises
     ------
@@ -63,10 +68,13 @@ class Movers:
         If waters or constraints are impossible.
     """
 
-    def __init__(self, topology: Topology, box: Float64) -> None:
+    def __init__(self, topology: Topology, box: Float64, settings: RunSettings) -> None:
         self.rescale(box)
         self._kinds = water_kinds(topology)
         self._groups = ConstrainedGroups(topology)
+        self._networks = ConstraintNetworks(topology, settings)
+        shake = settings.constraint_algorithm == "shake"
+        self._tolerance = 2.0 * settings.shake_tol if shake else TOLERANCE
         self._sites = topology.virtual_sites
         self._mass_of = topology.mass
         self._scratch = new_scratch()
@@ -76,8 +84,8 @@ class Movers:
         """Take another box (3, 3), nm."""
         self._box, self._inverse = box, np.linalg.inv(box) * LATTICE
 
-    def bind(self, gid: Int32, local_row: Int32, n_owned: int) -> None:
-        """Take over the rows of a new list lifetime.
+    def bind(self, gid: Int32, local_row: Int32, n_owned: int, transport: Transport | None = None) -> None:
+        """Take over the rows of a new list lifetime; collective if there is a transport.
 
         Parameters
         ----------
@@ -90,6 +98,8 @@ class Movers:
             self._waters.append((_local_waters(local_row, n_owned, waters, free), geometry))
         self._local_groups = self._groups.local(local_row, n_owned)
         free[self._local_groups[1]] = False
+        self._networks.bind(local_row, n_owned, transport)
+        free[self._networks.rows] = False
         s = self._sites
         self._local_sites: tuple[Int32, NDArray[np.int64], Int32, Float64] = _local_sites(
             local_row, n_owned, s.kind, s.offset, s.atoms, s.values
@@ -117,6 +127,7 @@ class Movers:
         virial = self._no_virial if virial is None else virial
         box, inverse = self._box, self._inverse
         spread_sites(x, f, f_scale, *self._local_sites, box, virial, virial_scale)
+        self._networks.begin(x, v, f, f_scale, dt, scale, com)
         bad = leapfrog_free(x, v, f, f_scale, self._free, self.mass, inverse, dt, scale, com)
         for rows, geometry in self._waters:
             row = leapfrog_settle(
@@ -151,8 +162,11 @@ class Movers:
                 com,
                 virial,
                 virial_scale,
+                self._tolerance,
             )
             bad = row if bad < 0 else bad
+        row = self._networks.finish(x, v, box, inverse, dt, virial, virial_scale)
+        bad = row if bad < 0 else bad
         self.construct(x)
         return int(bad)
 
@@ -168,6 +182,7 @@ class Movers:
         offset, rows, pair_offset, pairs, _ = self._local_groups
         first = np.repeat(offset[:-1], np.diff(pair_offset))
         project_forces(x, forces, pair_offset, rows[pairs + first[:, None]], self._box)
+        self._networks.project(x, forces, self._box)
 
     def construct(self, x: Int32) -> None:
         """Put the owned virtual sites where their parents want them; x (n_owned, 3) int32."""
@@ -175,7 +190,7 @@ class Movers:
 
 
 class ConstrainedGroups:
-    """The atoms with mass of update groups held together by constraints, as compressed rows over global ids."""
+    """The atoms with mass of update groups that constraints hold together, networks apart, as rows over global ids."""
 
     def __init__(self, topology: Topology) -> None:
         terms = topology.terms.get("constraint")
@@ -184,6 +199,8 @@ class ConstrainedGroups:
         self.pairs, self.lengths = np.zeros((0, 2), np.int32), np.zeros(0)
         if terms is None or len(terms) == 0:
             return
+        inside = ~network_of(topology)
+        terms = Terms(terms.atoms[inside], terms.index[inside], terms.parameters)
         _check_masses(topology, terms.atoms)
         group_of, place = np.empty(topology.n_atoms, np.int64), np.empty(topology.n_atoms, np.int32)
         n_groups = len(topology.group_offset) - 1

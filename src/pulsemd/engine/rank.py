@@ -102,7 +102,7 @@ class Rank:
         topology, settings = system.topology, system.settings
         self.n_dof = degrees_of_freedom(topology, settings)
         self.total_mass = float(topology.mass.sum())
-        self._movers = Movers(topology, system.box)
+        self._movers = Movers(topology, system.box, settings)
         self._bath = bath_of(settings, topology)
         self._terms = TermOwnership(system)
         extent = self._terms.start_extent(system)
@@ -172,7 +172,7 @@ class Rank:
             self.options.plan_kind,
         )
         self._bind(self.domain)
-        self._movers.bind(self.domain.gid, self.domain.local_row, self.domain.n_owned)
+        self._movers.bind(self.domain.gid, self.domain.local_row, self.domain.n_owned, self.transport)
         self.channel_x.forward()
         self._search_pairs(self.domain)
         self.n_searches += 1

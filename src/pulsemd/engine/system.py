@@ -210,7 +210,7 @@ def prepare_system(
         v = np.zeros((topology.n_atoms, 3), np.float32)
     else:
         v = np.where(topology.mass[:, None] > 0, velocities, 0).astype(np.float32)
-    movers = all_movers(topology, reduced)
+    movers = all_movers(topology, reduced, settings)
     movers.construct(x)
     restrained = None if reference is None else lattice_transform(to_lattice(reference, box), frame)
     system = System(topology, table, settings, box, reduced, frame, x, v, settings.init_step, restrained)
@@ -225,7 +225,8 @@ def constrain_start(system: System) -> System:
     """
     x, v = system.x.copy(), system.v.copy()
     topology = system.topology
-    movers = all_movers(equal_masses(topology) if system.settings.minimises else topology, system.box)
+    s = system.settings
+    movers = all_movers(equal_masses(topology) if s.minimises else topology, system.box, _thorough(s))
     f = np.zeros(x.shape, np.float32)
     bad = movers.advance(x, np.zeros_like(v), f, 1.0, dt=1.0)
     if bad < 0:
@@ -238,10 +239,21 @@ def constrain_start(system: System) -> System:
     return replace(system, x=x, v=v)
 
 
-def all_movers(topology: Topology, box: NDArray[np.float64]) -> Movers:
+def _thorough(settings: RunSettings) -> RunSettings:
+    """The settings with constraints solved so far that positions of a file, which may be off, meet them."""
+    s = settings
+    return replace(
+        s,
+        lincs_order=max(s.lincs_order, 8),
+        lincs_iter=max(s.lincs_iter, 8),
+        shake_tol=min(s.shake_tol, 5e-11),
+    )
+
+
+def all_movers(topology: Topology, box: NDArray[np.float64], settings: RunSettings) -> Movers:
     """Movers of all atoms, in the order of the files."""
     rows = np.arange(topology.n_atoms, dtype=np.int32)
-    movers = Movers(topology, box)
+    movers = Movers(topology, box, settings)
     movers.bind(rows, rows, topology.n_atoms)
     return movers
 

@@ -66,6 +66,12 @@ class RunSettings:
         Whether distance restraints act, their force constant [kJ/mol/nm^2], and 0: there is no mean over time.
     constraints : {'none', 'h-bonds', 'all-bonds'}
         Which bonds become constraints; rigid water is rigid whatever this says.
+    constraint_algorithm : {'lincs', 'shake'}
+        Of constraints that tie many atoms together; few are solved by SHAKE until they hold.
+    lincs_order, lincs_iter, lincs_warnangle
+        Terms of LINCS's series, its corrections for rotation, and the angle [degree] of a warning.
+    shake_tol : float
+        Relative deviation of a length at which 'shake' ends.
     ignored : tuple of str
         Options that were set but are without effect here, each with the reason.
     """
@@ -136,6 +142,10 @@ class RunSettings:
     disre_tau: float = 0.0
     constraints: Literal["none", "h-bonds", "all-bonds"] = "none"
     constraint_algorithm: Literal["lincs", "shake"] = "lincs"
+    lincs_order: int = 4
+    lincs_iter: int = 1
+    lincs_warnangle: float = 30.0
+    shake_tol: float = 1e-4
     ignored: tuple[str, ...] = ()
 
     @property

@@ -36,6 +36,34 @@ def update_groups(n_atoms: int, links: Int64) -> tuple[Int64, Int32]:
     return np.append(starts, n_atoms).astype(np.int64), atoms.astype(np.int32)
 
 
+MOST_TOGETHER = 16
+"""Atoms that constraints may tie together without being a network."""
+
+
+def constraint_links(n_atoms: int, pairs: Int64, most: int) -> Int64:
+    """The constraints whose atoms have to be on one rank.
+
+    Parameters
+    ----------
+    n_atoms : int
+    pairs : (c, 2) int64, constrained atoms
+    most : int
+        Sets of more atoms that constraints tie together are networks, which may lie across ranks; in them an atom with
+        one constraint stays with its partner.
+
+    Returns
+    -------
+    (k, 2) int64
+    """
+    offset, atoms = update_groups(n_atoms, pairs)
+    sizes = np.diff(offset)
+    size = np.empty(n_atoms, np.int64)
+    size[atoms] = np.repeat(sizes, sizes)
+    degree = np.bincount(pairs.ravel(), minlength=n_atoms)
+    together: Int64 = pairs[(size[pairs[:, 0]] <= most) | (degree[pairs] == 1).any(1)]
+    return together
+
+
 def rigid_triangles(mass: Float64, pairs: Int64, lengths: Float64) -> tuple[Int64, Float64]:
     """Three atoms that are constrained with each other and with no other, as a rigid water is: SETTLE solves them.
 

@@ -12,7 +12,7 @@ from pulsemd.forcefield.nonbonded import LennardJonesTable, build_table
 from pulsemd.io.gromacs.draft import MoleculeDraft, TermRow, TopologyDraft
 from pulsemd.topology.exclusions import neighbors_within, to_rows
 from pulsemd.topology.expand import build_topology
-from pulsemd.topology.groups import rigid_triangles, update_groups
+from pulsemd.topology.groups import MOST_TOGETHER, constraint_links, rigid_triangles, update_groups
 from pulsemd.topology.records import MoleculeType, Topology
 from pulsemd.topology.terms import Terms
 from pulsemd.topology.virtual_sites import VirtualSites, virtual_sites
@@ -30,7 +30,10 @@ DISTANCE_RESTRAINT_FORCE = 1000.0
 
 
 def assemble(
-    draft: TopologyDraft, constraints: str = "none", restraint_force: float | None = None
+    draft: TopologyDraft,
+    constraints: str = "none",
+    restraint_force: float | None = None,
+    algorithm: str = "lincs",
 ) -> tuple[Topology, LennardJonesTable]:
     """Build the topology over all atoms and the Lennard-Jones table of the types in use.
 
@@ -39,6 +42,8 @@ def assemble(
     draft : TopologyDraft
     constraints : {'none', 'h-bonds', 'all-bonds'}
         Which bonds become constraints. As in gmx an h-bond has an atom whose name begins with H.
+    algorithm : {'lincs', 'shake'}
+        With 'lincs' constraints that tie more than `MOST_TOGETHER` atoms together may lie across ranks.
     restraint_force : float or None, kJ/mol/nm^2
         Of distance restraints with the factor 1. None: those of molecule types do not act; as in gmx those between
         molecules do, with `DISTANCE_RESTRAINT_FORCE`.
@@ -65,7 +70,7 @@ def assemble(
     if restraint_force is not None:
         _refuse_repeated_restraints(draft)
     types = [
-        _molecule_type(molecule, terms, index, parameters)
+        _molecule_type(molecule, terms, index, parameters, algorithm)
         for molecule, terms in zip(molecules, rows, strict=True)
     ]
     counts = [(used.index(key), count) for key, count in draft.molecules if count > 0]
@@ -155,6 +160,7 @@ def _molecule_type(
     rows: TermRows,
     type_index: Mapping[str, int],
     parameters: Mapping[str, Mapping[tuple[float, ...], int]],
+    algorithm: str,
 ) -> MoleculeType:
     atoms, n = draft.atoms, len(draft.atoms)
     if n == 0:
@@ -165,7 +171,8 @@ def _molecule_type(
     sites = _virtual_sites(draft)
     residues = [atom.residue for atom in atoms]
     changed = [i > 0 and residues[i] != residues[i - 1] for i in range(n)]
-    links = np.concatenate([water[:, [0, 1]], water[:, [0, 2]], _links(terms, "constraint"), sites.links])
+    tied = constraint_links(n, _links(terms, "constraint"), MOST_TOGETHER if algorithm == "lincs" else n)
+    links = np.concatenate([water[:, [0, 1]], water[:, [0, 2]], tied, sites.links])
     exclusion_offset, exclusion_atoms = _exclusions(draft)
     if len(water) and (np.diff(exclusion_offset)[water] < 2).any():
         log.warning("%s: atoms of rigid waters are not all in [ exclusions ] with each other", draft.name)

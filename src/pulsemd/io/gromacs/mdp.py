@@ -248,6 +248,13 @@ class _Reader:
                 self.refuse(name, f"{name} = {getattr(s, name)} must not be negative")
         if s.nsteps < -1:
             self.refuse("nsteps", f"nsteps = {s.nsteps}: a number of steps, or -1 for a run without end")
+        for name, least in (("lincs_order", 1), ("lincs_iter", 0)):
+            if getattr(s, name) < least:
+                self.refuse(name, f"{name} = {getattr(s, name)} must be at least {least}")
+        if not 0 < s.lincs_warnangle <= 90:
+            self.refuse("lincs_warnangle", f"lincs_warnangle = {s.lincs_warnangle}: from 0 to 90 degrees")
+        if not 0 < s.shake_tol < 0.1:
+            self.refuse("shake_tol", f"shake_tol = {s.shake_tol} must be positive, and below 0.1")
         if s.nstlist < 1:
             self.refuse("nstlist", f"nstlist = {s.nstlist} must be at least 1")
         if s.disre != "no" and s.disre_tau != 0.0:

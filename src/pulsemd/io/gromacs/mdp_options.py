@@ -146,6 +146,10 @@ HONOURED: Mapping[str, Callable[[str], Any]] = {
     "disre_tau": real,
     "constraints": choice("none", "h-bonds", "all-bonds"),
     "constraint_algorithm": choice("lincs", "shake"),
+    "lincs_order": integer,
+    "lincs_iter": integer,
+    "lincs_warnangle": real,
+    "shake_tol": real,
 }
 """Fields of `RunSettings` with the converters of their values."""
 
@@ -168,8 +172,7 @@ _GROUPS: Mapping[str, str] = {
     "only for switched Coulomb or tabulated potentials": "rcoulomb_switch table_extension",
     "only for the Nose-Hoover thermostat": "nh_chain_length print_nose_hoover_chain_variables",
     "only with simulated annealing": "annealing_npoints annealing_time annealing_temp",
-    "rigid water is solved directly, other constraints by SHAKE until they hold": "shake_sor shake_tol "
-    "lincs_order lincs_iter lincs_warnangle",
+    "SHAKE needs no over-relaxation here": "shake_sor",
     "only with walls": "wall_type wall_r_linpot wall_atomtype wall_density wall_ewald_zfac",
     "only with restraints": "disre_weighting disre_mixed nstdisreout orire_fc orire_tau "
     "orire_fitgrp nstorireout",

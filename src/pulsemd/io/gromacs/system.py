@@ -30,6 +30,7 @@ def read_top(
     define: Sequence[str] = (),
     include_dirs: Sequence[PathName] = (),
     constraints: str = "none",
+    algorithm: str = "lincs",
 ) -> tuple[Topology, LennardJonesTable]:
     """Read a topology (.top) with everything it includes.
 
@@ -42,13 +43,15 @@ def read_top(
         Folders searched for included files.
     constraints : {'none', 'h-bonds', 'all-bonds'}
         Which bonds become constraints.
+    algorithm : {'lincs', 'shake'}
+        Of constraints.
 
     Raises
     ------
     TopologyError
         With file and line.
     """
-    return assemble(read_draft(path, define, include_dirs), constraints)
+    return assemble(read_draft(path, define, include_dirs), constraints, algorithm=algorithm)
 
 
 def read_system(
@@ -78,7 +81,10 @@ def read_system(
     settings = mdp if isinstance(mdp, RunSettings) else read_settings(mdp)[0]
     draft = read_draft(top, settings.define, (*settings.include, *include_dirs))
     topology, table = assemble(
-        draft, settings.constraints, settings.disre_fc if settings.disre == "simple" else None
+        draft,
+        settings.constraints,
+        settings.disre_fc if settings.disre == "simple" else None,
+        settings.constraint_algorithm,
     )
     frame = read_gro(conf)
     if len(frame.positions) != topology.n_atoms:

@@ -16,14 +16,14 @@ from numba import njit
 from pulsemd.kernels.update.leapfrog import move
 
 TOLERANCE = 1e-10
-"""Relative deviation of a squared length at which the iteration ends: 5e-12 nm of 0.1 nm."""
+"""Relative deviation of a squared length where nothing else is wanted: 5e-12 nm of 0.1 nm."""
 
 MAX_ITERATIONS = 500
 _LATTICE = 2.0**-32
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def _iterate(old, new, mass, m, pairs, lengths, first, last):
+def _iterate(old, new, mass, m, pairs, lengths, first, last, tolerance):
     """Move `new` (m, 3) along the old bonds until the constraints [first, last) hold; False if they never do."""
     for _ in range(MAX_ITERATIONS):
         worst = 0.0
@@ -45,7 +45,7 @@ def _iterate(old, new, mass, m, pairs, lengths, first, last):
             new[j, 0] -= g * wj * rx
             new[j, 1] -= g * wj * ry
             new[j, 2] -= g * wj * rz
-        if worst < TOLERANCE:
+        if worst < tolerance:
             return True
     return False
 
@@ -53,7 +53,7 @@ def _iterate(old, new, mass, m, pairs, lengths, first, last):
 @njit(nogil=True, error_model="numpy", cache=True)
 def leapfrog_shake(
     x, v, f, f_scale, group_offset, group_rows, pair_offset, pairs, lengths, mass, box, inv, dt, scale, com,
-    virial, virial_scale,
+    virial, virial_scale, tolerance=TOLERANCE,
 ):  # fmt: skip
     """Advance constrained groups by one step.
 
@@ -66,6 +66,8 @@ def leapfrog_shake(
     pair_offset, pairs, lengths : (g + 1,) int64, (c, 2) int32, (c,) float64
         Constraints of each group: atoms counted within the group, and length in nm.
     mass : (n_local,) float64, amu, positive in these groups
+    tolerance : float
+        Relative deviation of a squared length at which the iteration ends.
 
     Returns
     -------
@@ -91,7 +93,7 @@ def leapfrog_shake(
                 old[a, d] = sx * box[0, d] + sy * box[1, d] + sz * box[2, d]
                 u = scale * (v[r, d] - com[d]) + dt / m[a] * (f[r, d] * f_scale)
                 free[a, d] = new[a, d] = old[a, d] + dt * u
-        if not _iterate(old, new, m, n, pairs, lengths, pair_offset[g], pair_offset[g + 1]):
+        if not _iterate(old, new, m, n, pairs, lengths, pair_offset[g], pair_offset[g + 1], tolerance):
             bad = leader if bad < 0 else bad
             continue
         if virial.shape[0] == 9:
