@@ -82,7 +82,8 @@ class Movers:
 
     def rescale(self, box: Float64) -> None:
         """Take another box (3, 3), nm."""
-        self._box, self._inverse = box, np.linalg.inv(box) * LATTICE
+        self._box = box
+        self._inverse = np.asarray(np.linalg.inv(box) * LATTICE, np.float64)
 
     def bind(self, gid: Int32, local_row: Int32, n_owned: int, transport: Transport | None = None) -> None:
         """Take over the rows of a new list lifetime; collective if there is a transport.

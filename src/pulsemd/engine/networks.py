@@ -210,17 +210,17 @@ class ConstraintNetworks:
             places[n:] = self._shared[n : len(places), :3]
             self._moves[n:] = self._shared[n : len(places), 3:]
             self._channel.release()
-        s, moves, found = self._settings, self._moves, self._found
+        moves, found = self._moves, self._found
         lincs(
             places,
             moves,
             self._local_inverse_mass,
             self._pairs,
-            *self._local,
-            *self._coupled,
+            self._local,
+            self._coupled,
             box,
-            s.lincs_order,
-            s.lincs_iter,
+            self._settings.lincs_order,
+            self._settings.lincs_iter,
             found,
         )
         worst, cosine = worst_rotation(places, moves, self._pairs, box, found, n)

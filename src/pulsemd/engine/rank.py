@@ -431,8 +431,9 @@ class Rank:
             self._constraint_virial if self.flags.sums else None,
             ENERGY_SCALE if self.reproducible else 0.0,
         )
-        if bad < 0 and self._bath is not None:
-            bad = self._add_noise(self._bath)
+        if self._bath is not None:
+            later = self._add_noise(self._bath)
+            bad = later if bad < 0 else bad
         if bad >= 0:
             self._note(self._fastest(bad), CANNOT_MOVE, self._before_move())
 

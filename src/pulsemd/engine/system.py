@@ -246,7 +246,7 @@ def _thorough(settings: RunSettings) -> RunSettings:
         s,
         lincs_order=max(s.lincs_order, 8),
         lincs_iter=max(s.lincs_iter, 8),
-        shake_tol=min(s.shake_tol, 5e-11),
+        shake_tol=min(s.shake_tol, 1e-8),
     )
 
 

@@ -114,9 +114,9 @@ def _single_point(settings: RunSettings, include: Sequence[Path]) -> str:
     )
     point = replace(
         settings, nsteps=0, include=folders, nstenergy=1, nstcalcenergy=1, nstlog=1, nstxout=0, nstvout=0, nstfout=0,
-        nstxout_compressed=0,
+        nstxout_compressed=0, integrator="md", lincs_order=8, lincs_iter=8, shake_tol=1e-8,
     )  # fmt: skip
-    return to_mdp(point) + "lincs-order = 8\nlincs-iter = 8\nshake-tol = 1e-8\n"
+    return to_mdp(point)
 
 
 def _call(folder: Path, *command: str, answer: str = "") -> str:

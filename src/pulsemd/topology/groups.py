@@ -39,8 +39,11 @@ def update_groups(n_atoms: int, links: Int64) -> tuple[Int64, Int32]:
 MOST_TOGETHER = 16
 """Atoms that constraints may tie together without being a network."""
 
+MOST_BY_SHAKE = 128
+"""The same where SHAKE is asked for, which then solves them on one rank, and no networks."""
 
-def constraint_links(n_atoms: int, pairs: Int64, most: int) -> Int64:
+
+def constraint_links(n_atoms: int, pairs: Int64, most: int) -> tuple[Int64, int]:
     """The constraints whose atoms have to be on one rank.
 
     Parameters
@@ -54,14 +57,17 @@ def constraint_links(n_atoms: int, pairs: Int64, most: int) -> Int64:
     Returns
     -------
     (k, 2) int64
+    int
+        Atoms of the largest set.
     """
     offset, atoms = update_groups(n_atoms, pairs)
     sizes = np.diff(offset)
     size = np.empty(n_atoms, np.int64)
     size[atoms] = np.repeat(sizes, sizes)
     degree = np.bincount(pairs.ravel(), minlength=n_atoms)
+    largest = int(sizes.max(initial=1))
     together: Int64 = pairs[(size[pairs[:, 0]] <= most) | (degree[pairs] == 1).any(1)]
-    return together
+    return together, largest
 
 
 def rigid_triangles(mass: Float64, pairs: Int64, lengths: Float64) -> tuple[Int64, Float64]:

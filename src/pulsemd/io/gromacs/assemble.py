@@ -12,7 +12,13 @@ from pulsemd.forcefield.nonbonded import LennardJonesTable, build_table
 from pulsemd.io.gromacs.draft import MoleculeDraft, TermRow, TopologyDraft
 from pulsemd.topology.exclusions import neighbors_within, to_rows
 from pulsemd.topology.expand import build_topology
-from pulsemd.topology.groups import MOST_TOGETHER, constraint_links, rigid_triangles, update_groups
+from pulsemd.topology.groups import (
+    MOST_BY_SHAKE,
+    MOST_TOGETHER,
+    constraint_links,
+    rigid_triangles,
+    update_groups,
+)
 from pulsemd.topology.records import MoleculeType, Topology
 from pulsemd.topology.terms import Terms
 from pulsemd.topology.virtual_sites import VirtualSites, virtual_sites
@@ -51,7 +57,7 @@ def assemble(
     Raises
     ------
     TopologyError
-        If something is missing: no ``[ defaults ]``, no molecules.
+        If something is missing: no ``[ defaults ]``, no molecules; if SHAKE is asked for more than it can do.
     """
     if draft.defaults is None:
         raise draft.end.error("the file has no [ defaults ]")
@@ -171,7 +177,13 @@ def _molecule_type(
     sites = _virtual_sites(draft)
     residues = [atom.residue for atom in atoms]
     changed = [i > 0 and residues[i] != residues[i - 1] for i in range(n)]
-    tied = constraint_links(n, _links(terms, "constraint"), MOST_TOGETHER if algorithm == "lincs" else n)
+    most = MOST_TOGETHER if algorithm == "lincs" else MOST_BY_SHAKE
+    tied, largest = constraint_links(n, _links(terms, "constraint"), most)
+    if algorithm == "shake" and largest > MOST_BY_SHAKE:
+        raise draft.line.error(
+            f"constraints tie {largest} atoms of {draft.name} together, and SHAKE solves at most {MOST_BY_SHAKE}; use "
+            "constraint-algorithm = lincs"
+        )
     links = np.concatenate([water[:, [0, 1]], water[:, [0, 2]], tied, sites.links])
     exclusion_offset, exclusion_atoms = _exclusions(draft)
     if len(water) and (np.diff(exclusion_offset)[water] < 2).any():

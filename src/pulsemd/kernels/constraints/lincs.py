@@ -75,9 +75,7 @@ def couple_constraints(chosen, place, ends, offset, of_atom, weights, inverse_ma
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def lincs(
-    x, moves, inverse_mass, pairs, lengths, weights, start, neighbors, factors, box, order, iterations, found
-):
+def lincs(x, moves, inverse_mass, pairs, targets, coupling, box, order, iterations, found):
     """Change moves so that constraints hold after them.
 
     Parameters
@@ -86,9 +84,9 @@ def lincs(
     moves : (n, 3) float64, nm
         OUTPUT, changed.
     inverse_mass : (n,) float64, 1/amu
-    pairs, lengths, weights : (c, 2) int32 rows of ``x``, (c,) float64 nm, (c,) float64
-    start, neighbors, factors
-        Of `couple_constraints`.
+    pairs : (c, 2) int32 rows of ``x``
+    targets : lengths (c,) float64 nm, and weights (c,) float64
+    coupling : what `couple_constraints` gives
     box : (3, 3) float64, nm
     order : int
         Terms of the series after the first.
@@ -99,6 +97,8 @@ def lincs(
         times their product, amu nm.
     """
     n = pairs.shape[0]
+    lengths, weights = targets
+    start, neighbors, factors = coupling
     r, rhs, term, solution = np.empty((n, 3)), np.empty(n), np.empty(n), np.empty(n)
     matrix = np.empty(neighbors.shape[0])
     for c in range(n):
