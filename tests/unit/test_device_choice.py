@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,10 +12,12 @@ from pulsemd.base.errors import ConfigError, TransportError
 from pulsemd.engine import device
 from pulsemd.engine.options import RunOptions
 from pulsemd.forcefield.settings import RunSettings
+from pulsemd.io.gromacs.system import read_top
 from pulsemd.kernels.bonded import gpu as gpu_bonded
 from pulsemd.kernels.bonded.gpu import kinds_without_kernel
 from pulsemd.kernels.update.cuda_programs import GROUP_SIZES
 from pulsemd.kernels.update.gpu import oversized_group
+from pulsemd.systems import system_files
 
 SYSTEM = SimpleNamespace(terms={}), RunSettings()
 LACKING = "terms of these kinds run on CPUs only: bond"
@@ -102,3 +105,14 @@ def test_constraints_that_tie_too_many_atoms_together_are_named():
     problem = oversized_group(SimpleNamespace(offset=np.cumsum([0, *sizes, GROUP_SIZES[-1] + 1])))
     assert problem is not None
     assert f"tie {GROUP_SIZES[-1] + 1} atoms together" in problem
+
+
+def test_networks_of_constraints_stay_on_cpus_with_the_remedy():
+    files = system_files("peptide")
+    topology, _ = read_top(files.topology, constraints="all-bonds")
+    options = RunOptions(device="cuda", device_asked=True)
+    with pytest.raises(ConfigError, match=r"LINCS on CPUs only: use constraints = h-bonds.*--device cpu"):
+        device.fit_device(options, topology, RunSettings())
+    chosen = device.fit_device(replace(options, device_asked=False), topology, RunSettings())
+    assert chosen.device == "cpu"
+    assert "LINCS" in chosen.device_reason
