@@ -32,15 +32,18 @@ def on_one(system, precision, **options):
     )
 
 
-@pytest.mark.parametrize("plan", ["staged", "direct"])
+@pytest.mark.parametrize(
+    ("rung", "plan"), [("nvshmem-fused", "staged"), ("nvshmem-fused", "direct"), ("nvshmem-step", "direct")]
+)
 @pytest.mark.parametrize("n_ranks", [1, 2, 4, 8])
-def test_the_trajectory_of_water_on_ranks_has_the_hash_of_one(device, n_ranks, plan):
+def test_the_trajectory_of_water_on_ranks_has_the_hash_of_one(device, n_ranks, rung, plan):
     system = bundled_system(nsttcouple=5, nstcomm=10)
     alone = on_one(system, "reproducible")
     alone.run(STEPS)
-    ranks = on_ranks(system, n_ranks, "reproducible", plan=plan)
+    ranks = on_ranks(system, n_ranks, "reproducible", rung, plan=plan)
     ranks.run(STEPS)
     assert ranks.trajectory_hash() == alone.trajectory_hash()
+    assert ranks.rank.exchanges_in_steps == (rung == "nvshmem-step" and n_ranks > 1)
     assert (ranks.rank.searches_on_device > 0) == (plan == "direct" and n_ranks > 1)
     expected, found = alone.evaluate(), ranks.evaluate()
     for name, value in expected.items():
@@ -143,9 +146,10 @@ def test_energies_in_fast_mode_on_ranks_equal_those_of_one(device):
     assert found["pressure"] == pytest.approx(expected["pressure"], rel=1e-4, abs=0.2)
 
 
-def test_energy_is_conserved_on_ranks_in_fast_mode(device):
+@pytest.mark.parametrize("rung", ["nvshmem-fused", "nvshmem-step"])
+def test_energy_is_conserved_on_ranks_in_fast_mode(device, rung):
     system = bundled_system(tcoupl="no", nsttcouple=0)
-    ranks = on_ranks(system, 4, "fast")
+    ranks = on_ranks(system, 4, "fast", rung)
     ranks.run(100)
     before = ranks.evaluate()["conserved"]
     ranks.run(1000)

@@ -12,7 +12,16 @@ from typing import Any
 from pulsemd.base.errors import PulseMDError
 from pulsemd.base.version import VERSION
 
-RUNGS = ("loopback", "shmem", "mpi", "nccl", "nvshmem-stream", "nvshmem-pulse", "nvshmem-fused")
+RUNGS = (
+    "loopback",
+    "shmem",
+    "mpi",
+    "nccl",
+    "nvshmem-stream",
+    "nvshmem-pulse",
+    "nvshmem-fused",
+    "nvshmem-step",
+)
 GPU_RUNGS = RUNGS[:1:-1]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -36,6 +37,17 @@ def failure_on_device(
     if bad_atom[0]:
         return _failure(first, int(bad_atom[0]) - 1, BONDED_OUT_OF_RANGE + since)
     return None
+
+
+def first_failure(
+    words: list[Array], steps: tuple[int, int, int], rows_of: Callable[[int], LocalAtoms]
+) -> Failure | None:
+    """The first failure of several plan-ranks: three words of each, the steps and the rows of `failure_on_device`."""
+    found = (
+        failure_on_device(words[3 * k : 3 * k + 3], *steps, partial(rows_of, k))
+        for k in range(len(words) // 3)
+    )
+    return min((f for f in found if f is not None), key=lambda f: f.urgency, default=None)
 
 
 def _fastest(atoms: LocalAtoms) -> int:

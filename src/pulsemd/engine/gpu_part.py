@@ -198,10 +198,9 @@ class DevicePart:
         self.exclusions.settle_in_ghosts(slots, forces, self.pair_sums, stream)
         if self.bonded.n_terms:
             self.bonded.settle_in_part(slots, forces, self.sums, stream)
-        self._kept = (
-            self.device.empty(slots.x.shape, np.int32),
-            self.device.empty(slots.gid.shape, np.int32),
-        )
+        shapes = (slots.x, np.int32), (slots.gid, np.int32), (slots.x, np.float32)
+        self._kept = [self.device.empty(like.shape, kind) for like, kind in shapes[:2]]
+        self._aside = [self.device.empty(like.shape, kind) for like, kind in shapes]
         self.version += 1
 
     def count_terms(self) -> None:
@@ -240,10 +239,27 @@ class DevicePart:
         slots, owned = self.slots, self.pairs.pairs.counters[OWNED_SUPERCLUSTERS:]
         return Storage(slots.x, self.update.velocities, slots.gid, slots.slot_of_gid, owned, slots.source)
 
+    def set_aside(self) -> None:
+        """Before a search, keep what `searched` gives until the search is complete."""
+        self._copy([*self._kept, self.update.velocities], self._aside)
+
     def keep(self) -> None:
         """Keep a copy of the positions of this search."""
-        for copy, array in zip(self._kept, (self.slots.x, self.slots.gid), strict=True):
-            copy.data.copy_from_device_async(array.data, array.nbytes, self.device.stream)
+        self._copy([self.slots.x, self.slots.gid], self._kept)
+
+    def note_kept(self) -> None:
+        """The search whose positions were kept is complete."""
+        self._kept_owned = self.pairs.pairs.all_counts[0].owned_superclusters
+
+    def _copy(self, sources: list[Any], targets: list[Any]) -> None:
+        for source, target in zip(sources, targets, strict=True):
+            target.data.copy_from_device_async(source.data, source.nbytes, self.device.stream)
+
+    def prepare_steps(self) -> None:
+        """What comes between a search and the first step."""
+        self.clear_ghost_forces()
+        self.keep()
+        self.start_forces(energies=False, waters_started=False)
 
     # ---- a step -------------------------------------------------------------------------------------------------
 
@@ -259,10 +275,22 @@ class DevicePart:
         if self.bonded.n_terms:
             self.bonded.add_part(0, energies)
 
+    @property
+    def can_exchange(self) -> bool:
+        """Whether the kernels of a step can exchange with other ranks by themselves: all forces are of pairs and of
+        what moves start, and one kernel moves all atoms."""
+        return self.bonded.n_terms == 0 and self.exclusions.starts_in_moves and self.update.can_exchange
+
     def clear_ghost_forces(self) -> None:
         """Start the forces of ghosts of the next step on their stream, where that needs no position."""
         if self.exclusions.ghosts_start_at_zero:
             self.exclusions.start_ghost_forces(energies=False)
+
+    def exchanged_forces(self, energies: bool, prune: bool, halo: Any, overlap: bool) -> None:
+        """Add all forces by kernels that exchange by themselves, see `GpuPairForces.exchanged_forces`."""
+        if prune:
+            self.pairs.prune_exchanged(halo)
+        self.pairs.exchanged_forces(self.forces, self.pair_sums if energies else None, halo, overlap)
 
     def ghost_forces(self, energies: bool, prune: bool) -> None:
         """Begin the forces of ghosts and add what needs ghosts, on the stream of ghosts."""
@@ -277,22 +305,22 @@ class DevicePart:
 
     # ---- what the host reads ------------------------------------------------------------------------------------
 
-    @property
-    def n_owned(self) -> int:
-        """Atoms of this rank; waits for the device."""
-        return len(self.rows())
+    def rows(self, counters: NDArray[np.int64] | None = None) -> LocalAtoms:
+        """The owned atoms now, in the order of slots; waits for the device. ``counters``: of a search that is not
+        complete yet."""
+        if counters is None:
+            owned = self.pairs.pairs.all_counts[0].owned_superclusters
+        else:
+            owned = int(counters[OWNED_SUPERCLUSTERS])
+        return self._rows(owned, self.slots.gid, self.slots.x, self.update.velocities)
 
-    def rows(self) -> LocalAtoms:
-        """The owned atoms now, in the order of slots; waits for the device."""
-        return self._rows(self.slots.x, self.update.velocities)
+    def searched(self, under_way: bool) -> LocalAtoms:
+        """The same with the positions of the last search that is complete; ``under_way``: there is another."""
+        x, gid, v = self._aside if under_way else (*self._kept, self.update.velocities)
+        return self._rows(self._kept_owned, gid, x, v)
 
-    def searched(self) -> LocalAtoms:
-        """The same with the positions of the last search."""
-        return self._rows(self._kept[0], self.update.velocities)
-
-    def _rows(self, x: Any, v: Any) -> LocalAtoms:
-        end = SUPERCLUSTER * self.pairs.pairs.all_counts[0].owned_superclusters
-        gid, x, v = (self.device.to_host(array[:end]) for array in (self.slots.gid, x, v))
+    def _rows(self, owned: int, *arrays: Any) -> LocalAtoms:
+        gid, x, v = (self.device.to_host(array[: SUPERCLUSTER * owned]) for array in arrays)
         filled = gid >= 0
         return LocalAtoms(gid[filled], x[filled, :3], v[filled, :3])
 

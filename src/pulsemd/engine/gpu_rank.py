@@ -81,6 +81,7 @@ class GpuRank:
     """
 
     energies_ahead, frames_ahead = ENERGIES_AHEAD, FRAMES_AHEAD
+    all_are_well = False  # of other ranks nothing is known
     host_waits_per_step = 0
 
     def __init__(

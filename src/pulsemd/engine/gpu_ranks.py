@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pulsemd.base.errors import DomainError
 from pulsemd.device.mirror import Array, Mirror
 from pulsemd.domain.atoms import LocalAtoms
 from pulsemd.domain.grid import choose_grid
@@ -34,18 +33,18 @@ from pulsemd.engine.coupling import (
 from pulsemd.engine.energies import ENERGY_SCALE, N_PAIR_SUMS, N_SUMS, StepSums
 from pulsemd.engine.gpu_barostat import cells_of_parts
 from pulsemd.engine.gpu_constants import update_constants
-from pulsemd.engine.gpu_failure import failure_on_device
+from pulsemd.engine.gpu_failure import first_failure
 from pulsemd.engine.gpu_part import DevicePart, ProcessRows, joined_rows
 from pulsemd.engine.gpu_rank import ENERGIES_AHEAD, PRUNE_INTERVAL
 from pulsemd.engine.gpu_region import region_of
-from pulsemd.engine.gpu_search import PartSearch, sum_over_processes
+from pulsemd.engine.gpu_search import PartSearch
+from pulsemd.engine.gpu_sums import SumsOfRanks
 from pulsemd.engine.lattice import add_background, gpu_lattice_sum, settle_lattice
-from pulsemd.engine.local import exclusion_pairs
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.setup import inner_cutoff
 from pulsemd.engine.system import Continuation, System, group_reach
 from pulsemd.engine.terms import TermOwnership
-from pulsemd.kernels.nonbonded.exclusions import count_within, self_energy
+from pulsemd.kernels.nonbonded.exclusions import self_energy
 from pulsemd.schedule.graphs import StepGraphs
 from pulsemd.schedule.phase import Phase, PhaseTimer
 from pulsemd.schedule.trace import HOST_SPANS, DeviceTrace, Event
@@ -76,6 +75,8 @@ class GpuRanks:
     """
 
     energies_ahead, frames_ahead = ENERGIES_AHEAD, 1
+    all_are_well = False
+    """Whether the last `failure` found that no rank failed; the same on all."""
 
     def __init__(
         self, transport: GpuTransport, system: System, options: RunOptions, r_list: float, nstlist: int
@@ -110,8 +111,9 @@ class GpuRanks:
         self._lattice = gpu_lattice_sum(device, system, self._pair_constants, self.reproducible, transport)
         self._r_inner = None if self.reproducible else inner_cutoff(system, r_list, PRUNE_INTERVAL, nstlist)
         self.found = StepSums(np.zeros(N_SUMS + 9))
-        self._make_reductions()
-        self._box = cells_of_parts(system, self._parts, self._lattice, self._totals, self.reproducible)
+        self._sums = SumsOfRanks(transport, self._parts, np.int64 if self.reproducible else np.float64)
+        totals = self._sums.totals
+        self._box = cells_of_parts(system, self._parts, self._lattice, totals, self.reproducible)
         self._search = PartSearch(
             transport,
             system,
@@ -124,45 +126,31 @@ class GpuRanks:
             self._ghost_stream,
         )
         captured = options.graph and self._search.starts_itself
-        self._graphs = StepGraphs(device, self._lattice is not None) if captured else None
+        self._graphs = StepGraphs(device, priorities=True) if captured else None
         self._first_step = self._clock = system.step
         for part in self._parts:
             part.update.set_step(system.step)
             part.update.set_start(system.step)
         self._trace = DeviceTrace(device) if options.trace else None
         transport.host_spans = deque(maxlen=HOST_SPANS) if options.trace else None
-        self._phases, self._silent = self.phases(), PhaseTimer()
-        self._mirror = self._new_mirror()
+        self._silent = PhaseTimer()
+        self._mirror = Mirror(
+            device, [*self._search.error_words, totals, *self._box.words], ENERGIES_AHEAD + 1
+        )
         self._search.start(extent)
         self._settle_lattice()
-        self._verify_masks()
-
-    def _make_reductions(self) -> None:
-        """Sums over all ranks, on the main stream: of the kinetic energy, and of the energies."""
-        k, kind = len(self._parts), np.int64 if self.reproducible else np.float64
-        self._reduce_kinetic = self.transport.reduce(5, kind)
-        self._reduce_sums = self.transport.reduce(N_SUMS + 9, kind)
-        self._kinetic_shares = self.device.zeros((k, 5), kind)
-        self._shares = self.device.zeros((k, N_SUMS + 9), kind)
-        self._totals = self.device.zeros(N_SUMS + 9, kind)
-        for part, share in zip(self._parts, self._kinetic_shares, strict=True):
-            part.update.share_kinetic(share)
-
-    def _new_mirror(self) -> Mirror:
-        words = [
-            word
-            for part in self._parts
-            for word in (part.pairs.error_word, part.bonded.error_word, part.update.control)
-        ]
-        return Mirror(self.device, [*words, self._totals, *self._box.words], ENERGIES_AHEAD + 1)
+        self._phases = self.phases()
+        self._search.verify_masks()
 
     # ---- search -------------------------------------------------------------------------------------------------
 
     def search_ahead(self) -> None:
-        """Nothing: a search waits for the device."""
+        """Launch a search of the positions that the steps launched so far will lead to, where it needs no host."""
+        if self.system.settings.pcoupl == "no":  # the host plans for the cell of now
+            self._search.ahead()
 
     def search(self) -> None:
-        """Migrate, plan the halo, and build the pair lists; collective."""
+        """Migrate, plan the halo, and build the pair lists; collective; completes a `search_ahead`."""
         before, self.searched_cell = self._search.versions, self._box.begin_list()
         self._search.cell = self.searched_cell
         for part in self._parts:
@@ -191,18 +179,10 @@ class GpuRanks:
         """Those of them that went without the host."""
         return self._search.on_device
 
-    def _verify_masks(self) -> None:
-        """The excluded pairs masked in the first lists must be those of the topology within the list cut-off."""
-        topology, system = self.system.topology, self.system
-        pairs = exclusion_pairs(topology.exclusion_offset, topology.exclusion_atoms)
-        expected = count_within(system.x, pairs, system.box, self.r_list)
-        excluded = sum(counts.excluded for counts in self._search.counts)
-        (found,) = sum_over_processes(self.transport, [excluded])
-        if found != expected:
-            raise DomainError(
-                f"the pair lists of all ranks hold {found} excluded pairs, the topology {expected}; a pair is lost or "
-                "listed twice; please report this"
-            )
+    @property
+    def exchanges_in_steps(self) -> bool:
+        """Whether the kernels that move atoms and compute forces exchange by themselves."""
+        return self._search.steps is not None
 
     def take_up(self, earlier: Continuation) -> None:
         """Go on inside a list lifetime that was built from the positions of its search; as for `Rank`."""
@@ -232,7 +212,7 @@ class GpuRanks:
             timer.timed("search", self.search)
         self.begin_step(StepFlags(self._first_step, energies=True))
         timer.run(self.force_phases())
-        self._sum_energies()
+        self._sums.add_energies()
         self.take_energies()()
         found = [part.owned_forces() for part in self._parts]
         for part in self._parts:
@@ -249,8 +229,8 @@ class GpuRanks:
         return failure
 
     def searched(self) -> LocalAtoms:
-        """Positions at the last search, velocities of now; waits for the device."""
-        return joined_rows([part.searched() for part in self._parts])
+        """Positions at the last search that is complete, with the velocities of its end; waits for the device."""
+        return joined_rows([part.searched(self._search.is_under_way) for part in self._parts])
 
     def read_work(self) -> tuple[float, float]:
         """Work of the thermostat and of the barostat so far, kJ/mol; waits for the device."""
@@ -273,21 +253,24 @@ class GpuRanks:
         PeerError
             If a wait of an exchange expired.
         """
-        self.transport.check()
-        copies = self._mirror.take()()
-        self._box.hear(copies[3 * len(self._parts) + 1 :])
-        found = (
-            failure_on_device(
-                copies[3 * k : 3 * k + 3], self.system.step, self._first_step, self._clock, part.rows
-            )
-            for k, part in enumerate(self._parts)
-        )
-        return min((f for f in found if f is not None), key=lambda f: f.urgency, default=None)
+        words = self._search.words()
+        if words is None:
+            self.transport.settle()
+            words = self._mirror.take()()
+        n_words = len(self._search.error_words)
+        self._box.hear(words[n_words + 1 :])
+        self.transport.check(words[0])
+        steps = self.system.step, self._first_step, self._clock
+        first = first_failure(words[1:n_words], steps, self._rows_of)
+        self.all_are_well = self._search.is_under_way and self._search.share(first is not None)
+        return first
 
     # ---- steps --------------------------------------------------------------------------------------------------
 
     def advance(self, step: int, n: int, energies: bool, timer: PhaseTimer) -> None:
         """Make `n` steps from `step` on; with `energies` those of the first."""
+        if self._search.is_under_way:
+            self.search()
         self._set_clock(step)
         phases = (step == self._first_step, (step - self._first_step) % PRUNE_INTERVAL)
         pattern = (n, energies, *phases, *coupling_phase(self.system.settings, step))
@@ -306,7 +289,8 @@ class GpuRanks:
             flags = step_flags(self.system.settings, first + offset, energies and offset == 0)
             self.begin_step(flags, offset)
             timer.run(self._phases)
-        self.device.join(self._ghost_stream)
+        if self._search.steps is None:
+            self.device.join(self._ghost_stream)
         for part in self._parts:
             part.update.tick(n)
 
@@ -325,13 +309,21 @@ class GpuRanks:
 
     def phases(self) -> tuple[Phase, ...]:
         """Phases of one leap-frog step, in order (Hockney & Eastwood 1988)."""
-        return (*self.force_phases(), self._phase("update", self.update))
+        if self._search.steps is None:
+            return (*self.force_phases(), self._phase("update", self.update))
+        return (
+            Phase("coupling.begin", self._begin_coupling),
+            self._phase("forces.pairs", self._exchanged_forces),
+            self._phase("update", partial(self.update, exchange=True)),
+        )
 
     def force_phases(self) -> tuple[Phase, ...]:
         """Phases that bring the forces of owned atoms up to date."""
         ghosts = "ghosts", self._ghost_stream
         solve, add = self._lattice_phases()
+        coupling = [Phase("coupling.begin", self._begin_coupling)] if self._search.starts_itself else []
         return (
+            *coupling,
             self._fork("halo.forward.begin", lambda: self._search.channel_x.forward_begin(), *ghosts),
             *solve,
             self._phase("forces.start", self._start_forces),
@@ -393,6 +385,21 @@ class GpuRanks:
         for part in self._parts:
             part.ghost_forces(self.flags.sums, self._prunes)
 
+    def _exchanged_forces(self) -> None:
+        """All forces by kernels that wait for ghosts themselves."""
+        steps, prune, energies = self._search.steps, self._prunes, self.flags.sums
+        assert steps is not None
+        for part in self._parts:
+            part.start_forces(energies, waters_started=True)
+        overlap = self._overlaps and self.flags.step > self._first_step and not prune
+        for part, halo in zip(self._parts, steps.tables, strict=True):
+            part.exchanged_forces(energies, prune, halo, overlap)
+
+    @property
+    def _overlaps(self) -> bool:
+        """Whether this step is two kernels that exchange, one behind the other."""
+        return len(self._parts) == 1 and not self.flags.sums
+
     def _take_forces(self) -> None:
         self._search.channel_f.reverse_end()
         self.device.join(self._ghost_stream)
@@ -401,44 +408,38 @@ class GpuRanks:
         for part in self._parts:
             part.clear_ghost_forces()  # beside the update
 
-    def update(self) -> None:
-        """Thermostat, kick, drift, constraints, barostat, the start of the next forces; where wanted also the sums."""
+    @property
+    def _couples(self) -> bool:
+        return self.flags.thermostat or self.flags.remove_com
+
+    def _begin_coupling(self) -> None:
+        """Sums of velocities, which need no force, beside the forces."""
+        if self._couples or self.flags.sums:
+            intervals = kinetic_intervals(self.system.settings) if self._couples else (0, 0)
+            self._sums.begin(self._offset, False, *intervals)
+
+    def update(self, exchange: bool = False) -> None:
+        """Thermostat, kick, drift, constraints, barostat, the start of the next forces; where wanted also the sums.
+        ``exchange``: take forces back from the ghosts of other ranks, and send new positions there."""
         flags = self.flags
-        coupled = flags.thermostat or flags.remove_com
-        if coupled or flags.sums:
-            intervals = kinetic_intervals(self.system.settings) if coupled else (0, 0)
-            self._couple(self._offset, False, *intervals)
-        for part in self._parts:
-            part.update.move(self._offset, coupled, part.constraint_virial if flags.sums else None)
+        if not self._search.starts_itself:
+            self._begin_coupling()  # where the host takes part it would wait before it has launched the forces
+        if self._couples or flags.sums:
+            self._sums.end()
+        steps = self._search.steps if exchange else None
+        for k, part in enumerate(self._parts):
+            virial, halo = part.constraint_virial if flags.sums else None, steps and steps.tables[k]
+            overlap = exchange and self._overlaps and not self._couples
+            part.update.move(self._offset, self._couples, virial, overlap, halo)
         if flags.sums:
-            self._couple(0, True, 0, 0)
-            self._sum_energies()
+            self._sums.begin(0, True, 0, 0)
+            self._sums.end()
+            self._sums.add_energies()
             self._box.finish_sums(self._offset, flags.barostat)
         if flags.barostat:
             for part in self._parts:
                 part.update.construct_sites()
-                part.start_forces(
-                    energies=False, waters_started=False
-                )  # the move began them in the other box
-
-    def _couple(self, offset: int, after: bool, thermostat: int, remove_com: int) -> None:
-        """Sum the kinetic energy over all ranks, and let every rank make the same of it."""
-        for part in self._parts:
-            if after:
-                part.update.sum_kinetic_after()
-            else:
-                part.update.sum_kinetic(offset, thermostat, remove_com)
-        everywhere = self._reduce_kinetic.sum(self._kinetic_shares)  # the same array each time
-        for part, totals in zip(self._parts, everywhere, strict=True):
-            part.update.couple(totals, offset, after, thermostat, remove_com)
-
-    def _sum_energies(self) -> None:
-        for part, share in zip(self._parts, self._shares, strict=True):
-            self._copy(part.sums, share)
-        self._copy(self._reduce_sums.sum(self._shares)[0], self._totals)
-
-    def _copy(self, source: Any, target: Any) -> None:
-        target.data.copy_from_device_async(source.data, source.nbytes, self.device.stream)
+                part.start_forces(False, waters_started=False)  # the move began them in the other box
 
     def take_energies(self) -> Callable[[], None]:
         """Copy the energies of the step just launched; the function waits for them and makes them those of now."""
@@ -448,8 +449,8 @@ class GpuRanks:
     def _set_energies(self, copies: list[Array]) -> None:
         """Energies and virials, kJ/mol, from a copy of the sums and of a control record."""
         part = self._parts[0]
-        n_words = 3 * len(self._parts)
-        control, sums = part.update.as_record(copies[2]), copies[n_words]
+        n_words = len(self._search.error_words)
+        control, sums = part.update.as_record(copies[3]), copies[n_words]
         work, volume = self._box.of_sums(copies[n_words + 1 :])
         self_energy(self.system.topology.charge, part.excluded_constants, sums[:N_PAIR_SUMS])
         if self._lattice is not None:
@@ -464,6 +465,8 @@ class GpuRanks:
 
     def evaluate(self, step: int, timer: PhaseTimer) -> None:
         """Energies of the current positions without moving; collective."""
+        if self._search.is_under_way:
+            self.search()
         self._try_step(StepFlags(step, energies=True), timer)
         self.take_energies()()
 
@@ -534,7 +537,10 @@ class GpuRanks:
 
     def rows(self) -> LocalAtoms:
         """Global ids, positions and velocities of the owned rows now; waits for the device."""
-        return joined_rows([part.rows() for part in self._parts])
+        return joined_rows([self._rows_of(k) for k in range(len(self._parts))])
+
+    def _rows_of(self, k: int) -> LocalAtoms:
+        return self._parts[k].rows(self._search.counters_of(k))
 
     def take_rows(self) -> Callable[[], tuple[LocalAtoms, Cell]]:
         """A function that gives rows and cell as they are after the steps launched so far; waits for the device."""

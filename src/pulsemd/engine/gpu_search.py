@@ -23,6 +23,7 @@ from pulsemd.domain.grid import Grid
 from pulsemd.domain.migrate import migrate
 from pulsemd.domain.plan import LocalDomain, build_halo
 from pulsemd.engine.gpu_part import DevicePart
+from pulsemd.engine.local import exclusion_pairs
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.rank import GROWTH
 from pulsemd.engine.system import System, group_reach
@@ -30,12 +31,15 @@ from pulsemd.engine.terms import EXCLUSION, TermOwnership
 from pulsemd.halo import HaloPlan, Transport
 from pulsemd.halo.device.barrier import GpuBarrier
 from pulsemd.halo.device.direct import DirectTables
+from pulsemd.halo.device.step import StepHalo
+from pulsemd.kernels.nonbonded.exclusions import count_within
 from pulsemd.kernels.search.gpu_lists import ListCounts
+from pulsemd.schedule.graphs import StepGraphs
 
 if TYPE_CHECKING:
     from pulsemd.halo.device.transport import GpuTransport
 
-GRAPH_RUNGS = ("nvshmem-fused", "nvshmem-pulse")
+GRAPH_RUNGS = ("nvshmem-step", "nvshmem-fused", "nvshmem-pulse")
 """Rungs whose exchanges the device starts, so that they can be part of a graph that outlives searches."""
 
 _WIDER = 1.02  # of reaches, so that they may grow a little before the halo must
@@ -66,6 +70,8 @@ class PartSearch:
     channel_x, channel_f : channels of positions and forces
     f : (K, slots, 4) float32 or int64, device
         Forces.
+    steps : StepHalo or None
+        Of exchanges inside the kernels of a step, where the rung and the system allow them.
     counts : list of ListCounts
         Of all lists of this process.
     plan : HaloPlan
@@ -101,12 +107,26 @@ class PartSearch:
         direct = options.plan_kind == "direct" and grid.size > 1
         self._may_stay = self.starts_itself and direct and not transport.may_put
         self._barrier = GpuBarrier(transport) if self._may_stay else None
+        rigid = system.settings.pcoupl == "no"
+        self._fuses = (
+            self._may_stay
+            and rigid
+            and transport.name == "nvshmem-step"
+            and system.settings.coulombtype != "pme"
+            and all(part.can_exchange for part in parts)
+        )
+        self._records = options.graph and rigid  # else the constants of a box go to the device at each search
+        self.steps: StepHalo | None = None
         self._domains: DeviceDomains | None = None
         self._tables: DirectTables | None = None
         self._room = Room(0, 0, 0)
         self._reach = group_reach(system)
         self._mirrored: tuple[Any, ...] = ()
+        self._graphs = StepGraphs(self.device)
+        self._graph_refers_to: tuple[Any, ...] = ()
         self._host_is_next = False
+        self._under_way: Callable[[], list[Array]] | None = None
+        self._shared: tuple[list[ListCounts], list[int]] | None = None
 
     def start(self, extent: float) -> None:
         """The first search; ``extent``: largest distance between two leaders of one term, nm."""
@@ -114,17 +134,51 @@ class PartSearch:
         atoms = [select_owned(self.grid, rank, self._groups, x, v) for rank in self.transport.ranks]
         self._settle_in(atoms, [extent] * len(atoms))
 
+    def ahead(self) -> None:
+        """Launch a search of the positions that the steps launched so far lead to, if it needs no host."""
+        if self._domains is None or self._under_way is not None:
+            return
+        if self._host_is_next or self._box_has_changed:
+            return
+        refers_to = self.n_searches - self.on_device, *self.versions
+        if refers_to != self._graph_refers_to:
+            self._graph_refers_to = refers_to
+            self._graphs.clear()
+        prune = all(part.pairs.can_prune_ahead for part in self._parts)
+        if self._records:
+            self._graphs.run(prune, 0, partial(self._launch_search, prune))
+        else:
+            self._launch_search(prune)
+        if prune:
+            for part in self._parts:
+                part.pairs.note_pruned()
+        self._under_way = self._mirror().take()
+
     def again(self) -> None:
-        """Search with the atoms where they are now.
+        """Search with the atoms where they are now; completes what `ahead` began.
 
         Raises
         ------
         DomainError
             If atoms or terms are lost or counted twice.
         """
-        self.device.join(self._ghost_stream)
-        if self._domains is None or not self._search_on_device():
+        self.ahead()
+        if self._under_way is None or not self._complete():
             self._search_on_host()
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a search was begun by `ahead` and is not complete."""
+        return self._under_way is not None
+
+    def counters_of(self, k: int) -> Array | None:
+        """Counters of a part in the search under way; waits for the device."""
+        counters: Array | None = None if self._under_way is None else self._under_way()[k * self._n_counters]
+        return counters
+
+    def words(self) -> list[Array] | None:
+        """The error words of the device, `error_words`, after the search under way; waits for the device."""
+        return None if self._under_way is None else self._under_way()[-len(self.error_words) :]
 
     @property
     def versions(self) -> tuple[Any, ...]:
@@ -133,7 +187,20 @@ class PartSearch:
         return (
             *(part.version for part in self._parts),
             *((id(c), c.generation) for c in channels if self.starts_itself),
+            id(self.steps),
         )
+
+    def verify_masks(self) -> None:
+        """The excluded pairs masked in the first lists must be those of the topology within the list cut-off."""
+        topology, system = self.system.topology, self.system
+        pairs = exclusion_pairs(topology.exclusion_offset, topology.exclusion_atoms)
+        expected = count_within(system.x, pairs, system.box, self._r_list)
+        (found,) = self._sum([sum(counts.excluded for counts in self.counts)])
+        if found != expected:
+            raise DomainError(
+                f"the pair lists of all ranks hold {found} excluded pairs, the topology {expected}; a pair is lost or "
+                "listed twice; please report this"
+            )
 
     # ---- through the host ---------------------------------------------------------------------------------------
 
@@ -190,15 +257,17 @@ class PartSearch:
         for part, domain, rows, f in zip(self._parts, domains, self._rows, self._forces, strict=True):
             part.begin_search(domain, rows, self._r_list, self._r_inner, f)
             part.count_terms()
-        lists, terms, _ = self._finish()
+        lists, terms, _ = self._finish(self._mirror().take()())
         places = [part.places_of(domain) for part, domain in zip(self._parts, domains, strict=True)]
         self._bind(plans, places, grown)
+        if self._fuses:
+            self._bind_steps(plans, grown)
         *terms, stale = self._sum([*terms, int(self._grids_are_stale)])
         self._check_terms(terms)
         self._host_is_next = bool(stale)  # other columns may need more slots than there are
-        self.counts = lists
         self._stay_on_device(domains[0].halo_width, bool(far))
-        self._end()
+        self._prepare_steps()
+        self._end(lists)
 
     def _bring_rows(self, domains: list[LocalDomain], plans: list[HaloPlan]) -> None:
         """Positions of all local rows to the device: owned ones from the host, ghosts from their owners."""
@@ -244,6 +313,15 @@ class PartSearch:
                 channel.most = self._room.most
             channel.rebind(plans, places)
 
+    def _bind_steps(self, plans: list[HaloPlan], grown: bool) -> None:
+        """Let steps exchange by the plans of now."""
+        if self.steps is None or grown or self.steps.n_pulses != len(plans[0].pulses):
+            if self.steps is not None:
+                self.steps.close()
+            self.steps = StepHalo(self.transport, plans, self._x, self.f)
+        self.steps.follow(self.channel_x)
+        self.steps.list_routes()
+
     def _stay_on_device(self, halo_width: float, far: bool) -> None:
         """Prepare for the next search to run on the device, if it can; terms that reach further than pairs do need
         the host, which looks how far."""
@@ -264,14 +342,44 @@ class PartSearch:
 
     # ---- on the device ------------------------------------------------------------------------------------------
 
-    def _search_on_device(self) -> bool:
-        """Search without the host; False if it has to be repeated through the host."""
+    def share(self, failed: bool) -> bool:
+        """Tell all processes what the search under way found, and whether steps before it failed; True if none did."""
+        if self._shared is None:
+            assert self._under_way is not None
+            lists, terms, found = self._finish(self._under_way())
+            arrived = int(
+                np.minimum(found[:, 0], self._room.owned).sum()
+            )  # the rest was counted but not written
+            self._shared = lists, self._sum([*terms, arrived, *self._state(found), int(failed)])
+        return self._shared[1][-1] == 0
+
+    def _complete(self) -> bool:
+        """Finish the search under way; False if it has to be repeated through the host."""
+        self.share(False)
+        assert self._shared is not None
+        lists, (*terms, owned, broken, full, _) = self._shared
+        self._under_way = self._shared = None
+        if owned != self._groups.n_atoms:
+            raise DomainError(
+                f"search {self.n_searches}: the ranks own {owned} atoms together but the system has "
+                f"{self._groups.n_atoms}; more atoms gathered on a rank between two searches than it had room for, so "
+                "the simulation is unstable"
+            )
+        self._host_is_next = bool(full)
+        if broken or terms != self._expected_terms:
+            return False
+        self.on_device += 1
+        self._end(lists)
+        return True
+
+    def _launch_search(self, prune: bool) -> None:
+        """All of a search: the same launches each time, until an array is replaced."""
         domains, tables, barrier = self._domains, self._tables, self._barrier
         assert domains is not None
         assert tables is not None
         assert barrier is not None
-        if self._host_is_next or self._box_has_changed:
-            return False
+        for part in self._parts:
+            part.set_aside()
         domains.migrate()
         barrier.meet()
         domains.send_ghosts()
@@ -282,24 +390,13 @@ class PartSearch:
         domains.empty()
         barrier.meet()
         tables.fill()
+        if self.steps is not None:
+            self.steps.list_routes()
         for part in self._parts:
             part.count_terms()
-        lists, terms, found = self._finish()
-        arrived = int(np.minimum(found[:, 0], self._room.owned).sum())  # the rest was counted but not written
-        *terms, owned, broken, full = self._sum([*terms, arrived, *self._state(found)])
-        if owned != self._groups.n_atoms:
-            raise DomainError(
-                f"search {self.n_searches}: the ranks own {owned} atoms together but the system has "
-                f"{self._groups.n_atoms}; more atoms gathered on a rank between two searches than it had room for, so "
-                "the simulation is unstable"
-            )
-        self._host_is_next = bool(full)
-        if broken or terms != self._expected_terms:
-            return False
-        self.counts = lists
-        self.on_device += 1
-        self._end()
-        return True
+            if prune:
+                part.pairs.prune_all()
+        self._prepare_steps()
 
     def _state(self, found: Array) -> tuple[int, int]:
         """Whether anything of a search on the device did not fit, and whether something may not fit at the next."""
@@ -324,32 +421,51 @@ class PartSearch:
 
     # ---- both ---------------------------------------------------------------------------------------------------
 
-    def _finish(self) -> tuple[list[ListCounts], list[int], Array]:
-        """Wait for a search; counts of all lists, terms of each kind, and `DeviceDomains.found`."""
+    def _mirror(self) -> Mirror:
+        """What the host reads of a search: counters of each part, `DeviceDomains.found`, error words."""
         words = [word for part in self._parts for word in part.counters]
+        self._n_counters = len(self._parts[0].counters)
         if self._domains is not None:
             words.append(self._domains.found)
+        words += self.error_words
         key = tuple(word.data.ptr for word in words)
         if key != self._mirrored:
             self._status, self._mirrored = Mirror(self.device, words, 1), key
-        copies = self._status.take()()
-        each = len(self._parts[0].counters)
+        return self._status
+
+    @property
+    def error_words(self) -> list[Any]:
+        """Those of the exchanges, then three of each part: pair forces, bonded terms, update."""
+        of_parts = [
+            word
+            for part in self._parts
+            for word in (part.pairs.error_word, part.bonded.error_word, part.update.control)
+        ]
+        return [self.transport.control_words, *of_parts]
+
+    def _finish(self, copies: list[Array]) -> tuple[list[ListCounts], list[int], Array]:
+        """The end of a search of each part; counts of all lists, terms of each kind, and `DeviceDomains.found`."""
+        each = self._n_counters
         lists: list[ListCounts] = []
         terms = np.zeros(len(self._expected_terms), np.int64)
         for k, part in enumerate(self._parts):
             of_part = copies[k * each : (k + 1) * each]
             lists += part.finish_search(of_part[0])
             terms += part.terms_in(of_part[1:])
-        found = copies[-1] if self._domains is not None else np.zeros((len(self._parts), 2), np.int32)
+        found = copies[each * len(self._parts)] if self._domains is not None else np.zeros((0, 2), np.int32)
         return lists, terms.tolist(), found
 
-    def _end(self) -> None:
+    def _end(self, lists: list[ListCounts]) -> None:
+        self.counts = lists
+        self.n_searches += 1
+        for part in self._parts:
+            part.note_kept()
+
+    def _prepare_steps(self) -> None:
         self.device.fork(self._ghost_stream)
         for part in self._parts:
-            part.clear_ghost_forces()
-            part.keep()
-            part.start_forces(energies=False, waters_started=False)
-        self.n_searches += 1
+            part.prepare_steps()
+        self.device.join(self._ghost_stream)
 
     @property
     def _kinds(self) -> list[str]:

@@ -87,6 +87,7 @@ class Rank:
     device_name = "cpu"
     device_bytes = 0
     energies_ahead = frames_ahead = 1
+    all_are_well = False  # of other ranks nothing is known
 
     def __init__(self, transport: Transport, system: System, options: RunOptions, r_list: float) -> None:
         self.transport, self.system, self.options, self.r_list = transport, system, options, r_list

@@ -171,7 +171,10 @@ class Simulation:
 
     def _require_stable(self) -> None:
         """Raise the same UnstableError on every rank if one of them failed; collective."""
-        failures = enumerate(self.transport.allgather(self.rank.failure()))
+        failure = self.rank.failure()
+        if self.rank.all_are_well:
+            return
+        failures = enumerate(self.transport.allgather(failure))
         found = [(failure, rank) for rank, failure in failures if failure is not None]
         if not found and not self.rank.strained:
             return

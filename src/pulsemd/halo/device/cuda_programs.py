@@ -62,6 +62,11 @@ def direct_program(network: int) -> CudaProgram:
     return _program("direct.cu", (), network)
 
 
+def step_program() -> CudaProgram:
+    """Routes of exchanges inside steps."""
+    return _program("step.cu", (), NO_NETWORK)
+
+
 def _fixed(units: int) -> int:
     """Units of a row that the compiler knows: for the one or two that MD uses."""
     return units if units <= 2 else 0
@@ -86,4 +91,4 @@ def programs() -> list[CudaProgram]:
     sums = [reduce_program(dtype, n) for dtype, n in product(("int64", "float64"), networks)]
     others = [make(network) for make in (barrier_program, direct_program) for network in networks]
     large = [array_sum_program(dtype) for dtype in ("int64", "float32")]
-    return [*dict.fromkeys([*forward, *back, *sums, *others, *large])]
+    return [*dict.fromkeys([*forward, *back, *sums, *others, *large, step_program()])]

@@ -33,8 +33,9 @@ CHANNELS: Final = {
     "nvshmem-stream": "pulsemd.halo.rungs.stream:StreamChannel",
     "nvshmem-pulse": "pulsemd.halo.device.channel:PulseChannel",
     "nvshmem-fused": "pulsemd.halo.device.channel:FusedChannel",
+    "nvshmem-step": "pulsemd.halo.device.channel:FusedChannel",
 }
-"""Class of the channels of each rung."""
+"""Class of the channels of each rung; ``nvshmem-step`` differs in what the steps of a run make of it."""
 
 DEVICE_TIMEOUT: Final = 5.0
 _LIMIT, _CLAIMED, _REPORT, _N_OTHERS, _OTHERS = 16, 17, 18, 25, 32
@@ -276,16 +277,17 @@ class GpuTransport:
         self._named[self._n_named] = user
         return self._n_named
 
-    def check(self) -> None:
-        """Wait for the device and raise what its waits report.
+    def check(self, words: NDArray[np.int64] | None = None) -> None:
+        """Raise what waits of the device report: up to now, for which this waits, or in a copy of `control_words`.
 
         Raises
         ------
         PeerError
             If a wait expired here, or another process made everybody stop.
         """
-        self.settle()
-        words = self.device.to_host(self.control_words)
+        if words is None:
+            self.settle()
+            words = self.device.to_host(self.control_words)
         if words[0] == 0:
             return
         if words[_REPORT + 6] == 0:

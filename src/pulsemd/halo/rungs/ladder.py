@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pulsemd.halo.device.transport import GpuTransport
     from pulsemd.halo.rungs.world import GpuWorld
 
-GPU_RUNGS: Final = ("nvshmem-fused", "nvshmem-pulse", "nvshmem-stream", "nccl", "mpi")
+GPU_RUNGS: Final = ("nvshmem-step", "nvshmem-fused", "nvshmem-pulse", "nvshmem-stream", "nccl", "mpi")
 """From the fastest down."""
 
 LADDER: Final = ("nvshmem-fused", "nccl", "mpi")

@@ -38,7 +38,7 @@ def blocks_resident(spec: KernelSpec, warps: int) -> int:
     return max(1, _WARPS_RESIDENT[spec.precision, spec.energies] // warps)
 
 
-def pair_program(spec: KernelSpec, warps: int = 4, chunk: int = CHUNKS[0]) -> CudaProgram:
+def pair_program(spec: KernelSpec, warps: int = 4, chunk: int = CHUNKS[0], halo: bool = False) -> CudaProgram:
     """The program of one variant; its kernel is ``pair_forces``.
 
     Parameters
@@ -48,6 +48,8 @@ def pair_program(spec: KernelSpec, warps: int = 4, chunk: int = CHUNKS[0]) -> Cu
         Warps of a block; changes the launch shape, never a result in reproducible mode.
     chunk : int
         Groups of a full entry of the list.
+    halo : bool
+        It waits for the rows of ghosts by itself, see step.cuh.
     """
     exact = spec.precision == "reproducible"
     defines = {
@@ -60,6 +62,7 @@ def pair_program(spec: KernelSpec, warps: int = 4, chunk: int = CHUNKS[0]) -> Cu
         "ORTHORHOMBIC": str(spec.orthorhombic).lower(),
         "TABLE": int(spec.combination == "table"),
         "CAPPED": int(CAPPED_FORCE) if spec.capped else 0,
+        "HALO": int(halo),
     }
     return CudaProgram(
         "pulsemd.kernels.nonbonded",
@@ -80,23 +83,25 @@ def pair_program(spec: KernelSpec, warps: int = 4, chunk: int = CHUNKS[0]) -> Cu
             ),
         ),
         exact,
-        ("pulsemd.kernels.search",),
+        ("pulsemd.kernels.search", "pulsemd.halo.device"),
     )
 
 
-def prune_program(spec: KernelSpec, chunk: int = CHUNKS[0]) -> CudaProgram:
-    """The program whose kernel ``prune_pairs`` prunes a list; only the displacements and the box of ``spec`` matter."""
+def prune_program(spec: KernelSpec, chunk: int = CHUNKS[0], halo: bool = False) -> CudaProgram:
+    """The program whose kernel ``prune_pairs`` prunes a list; only the displacements and the box of ``spec`` matter.
+    ``halo``: both lists of a rank, see `pair_program`."""
     defines = {
         "CHUNK": chunk,
         "WARPS": PRUNE_WARPS,
         "RELATIVE": int(spec.displacement == "relative"),
         "ORTHORHOMBIC": str(spec.orthorhombic).lower(),
+        "HALO": int(halo),
     }
     return CudaProgram(
         "pulsemd.kernels.nonbonded",
         "prune_pairs.cu",
         tuple(defines.items()),
-        headers=("pulsemd.kernels.search",),
+        headers=("pulsemd.kernels.search", "pulsemd.halo.device"),
     )
 
 
@@ -107,8 +112,10 @@ def programs() -> Iterator[CudaProgram]:
     for rule, orthorhombic, energies in product(rules, booleans, booleans):
         for displacement, precision in product(("relative", "pairwise"), ("fast", "reproducible")):
             yield pair_program(KernelSpec(precision, rule, displacement, orthorhombic, energies))
-    for displacement, orthorhombic, chunk in product(("relative", "pairwise"), booleans, CHUNKS):
-        yield prune_program(KernelSpec("fast", "geometric", displacement, orthorhombic, False), chunk)
+    for displacement, orthorhombic, chunk, halo in product(
+        ("relative", "pairwise"), booleans, CHUNKS, booleans
+    ):
+        yield prune_program(KernelSpec("fast", "geometric", displacement, orthorhombic, False), chunk, halo)
     for precision, rule, energies, ending in product(
         ("fast", "reproducible"), rules, booleans, list(LENNARD_JONES)[1:]
     ):
@@ -118,6 +125,8 @@ def programs() -> Iterator[CudaProgram]:
         yield pair_program(KernelSpec(precision, rule, "relative", True, energies, ewald=polynomial))
     for rule in rules:
         yield pair_program(KernelSpec("reproducible", rule, "relative", True, True, capped=True))
+    for precision, rule, energies in product(("fast", "reproducible"), rules, booleans):
+        yield pair_program(KernelSpec(precision, rule, "relative", True, energies), halo=True)
     for warps, chunk in ((2, CHUNKS[0]), (4, CHUNKS[1])):
         yield pair_program(KernelSpec("fast", "geometric", "relative", True, False), warps, chunk)
         yield pair_program(KernelSpec("reproducible", "geometric", "relative", True, False), warps, chunk)

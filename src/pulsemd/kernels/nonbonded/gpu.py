@@ -203,11 +203,20 @@ class GpuPairForces:
             self._set_constants(box, r_list if r_inner is None else r_inner)
             self._limits = self._usual_counters(box, r_list)
 
+    @property
+    def can_prune_ahead(self) -> bool:
+        """Whether `prune_all` may come before `finish_search`: what is listed will most likely be the list."""
+        return self._limits is not None
+
     def prune_ahead(self) -> None:
-        """Between `begin_search` and `finish_search`: prune what will most likely be the list; nothing waits."""
-        if self._limits is not None:
+        """Between `begin_search` and `finish_search`: prune if that is likely to be right; nothing waits."""
+        if self.can_prune_ahead:
             self.prune_all()
-            self._pruned_ahead = True
+            self.note_pruned()
+
+    def note_pruned(self) -> None:
+        """Say that a graph with `begin_search` and `prune_all` was launched."""
+        self._pruned_ahead = True
 
     def finish_search(self, counters: np.ndarray | None = None) -> None:
         """The end of a search; see `GpuSearch.finish`. Takes the host least if the counters are given and usual."""
@@ -271,6 +280,11 @@ class GpuPairForces:
                 ("prune", self.spec, part, stream and stream.ptr, overlap),
                 partial(self._bind_prune, part, stream, overlap),
             )
+
+    def prune_exchanged(self, halo: Any) -> None:
+        """`prune_all` by one kernel that waits for the rows of ghosts, see `exchanged_forces`."""
+        if self._prunes:
+            self._launch(("prune", self.spec, halo.data.ptr), partial(self._bind_prune_both, halo))
 
     def _launch(self, key: tuple[Any, ...], bind: Callable[[], Callable[[], None]]) -> None:
         launch = self._launches.get(key)
@@ -348,31 +362,77 @@ class GpuPairForces:
         """Whether `prune` does anything."""
         return self._prunes
 
+    def exchanged_forces(self, forces: Any, energies: Any, halo: Any, overlap: bool) -> None:
+        """Add the forces of both lists, on the main stream, by one kernel that waits for the rows of ghosts, and tells
+        their owners when the forces on them are complete.
+
+        Parameters
+        ----------
+        forces, energies
+            As for `forces`.
+        halo : device array
+            `StepHalo.tables` of this rank.
+        overlap : bool
+            The kernel ahead in the stream changes nothing of the lists: begin while it ends.
+        """
+        totals = None if energies is None else energies.data.ptr
+        key = (self.spec, self._prunes, forces.data.ptr, totals, halo.data.ptr, overlap)
+        self._launch(key, partial(self._bind_both, forces, energies, halo, overlap))
+
     def _bind_prune(self, part: int, stream: Any, overlap: Wait | None) -> Callable[[], None]:
         kernel = self.device.kernel(prune_program(self.spec, self.pairs.chunk), "prune_pairs")
-        pairs = self.pairs.lists[part]
         return kernel.bind(
-            self._entries[part], 32 * PRUNE_WARPS, self.slots.x, self.pairs.super_center, pairs.entries,
-            *(np.int32(n) for n in pairs.entry_room), pairs.groups, np.int64(pairs.room[1]), pairs.masks,
-            pairs.counters, self._constants, *pairs.kept, np.int32(overlap or Wait.FIRST), stream=stream,
+            self._entries[part], 32 * PRUNE_WARPS, self.slots.x, self.pairs.super_center, self._constants,
+            *self._prune_arguments(part), np.int32(overlap or Wait.FIRST), stream=stream,
             overlap=overlap is not None,
         )  # fmt: skip
+
+    def _bind_prune_both(self, halo: Any) -> Callable[[], None]:
+        kernel = self.device.kernel(prune_program(self.spec, self.pairs.chunk, halo=True), "prune_pairs")
+        return kernel.bind(
+            sum(self._entries), 32 * PRUNE_WARPS, self.slots.x, self.pairs.super_center, self._constants,
+            *self._prune_arguments(1), np.int32(Wait.FIRST), np.int32(self._entries[1]), *self._prune_arguments(0),
+            halo,
+        )  # fmt: skip
+
+    def _prune_arguments(self, part: int) -> tuple[Any, ...]:
+        pairs = self.pairs.lists[part]
+        room = [np.int32(n) for n in pairs.entry_room]
+        counts = np.int64(pairs.room[1]), pairs.masks, pairs.counters
+        return pairs.entries, *room, pairs.groups, *counts, *pairs.kept
 
     def _bind(
         self, forces: Any, energies: Any, blocks: int | None, part: int, stream: Any, overlap: Wait | None
     ) -> Callable[[], None]:
         spec = replace(self.spec, energies=energies is not None)
         kernel = self.device.kernel(pair_program(spec, self._warps, self.pairs.chunk), "pair_forces")
-        slots, pairs = self.slots, self.pairs.lists[part]
-        room = [np.int32(n) for n in pairs.entry_room]
-        entries, groups, masks = pairs.kept if self._prunes else (pairs.entries, pairs.groups, pairs.masks)
         return kernel.bind(
             self._blocks(spec, part) if blocks is None else blocks, 32 * self._warps,
-            slots.x, slots.parameters, self.pairs.super_center, entries, *room, groups, masks, pairs.words,
-            pairs.counters, self._constants, self._table,
-            np.int32(self.n_types), forces, self._no_totals if energies is None else energies, self._error,
-            np.int32(overlap or Wait.FIRST), stream=stream, overlap=overlap is not None,
+            *self._arguments(forces, energies, part), np.int32(overlap or Wait.FIRST), stream=stream,
+            overlap=overlap is not None,
         )  # fmt: skip
+
+    def _bind_both(self, forces: Any, energies: Any, halo: Any, overlap: bool) -> Callable[[], None]:
+        spec = replace(self.spec, energies=energies is not None)
+        program = pair_program(spec, self._warps, self.pairs.chunk, halo=True)
+        of_ghosts = self._blocks(spec, 1)
+        return self.device.kernel(program, "pair_forces").bind(
+            of_ghosts + self._blocks(spec, 0), 32 * self._warps, *self._arguments(forces, energies, 1),
+            np.int32(Wait.LATER), np.int32(of_ghosts), *self._list_arguments(0), halo, overlap=overlap,
+        )  # fmt: skip
+
+    def _arguments(self, forces: Any, energies: Any, part: int) -> tuple[Any, ...]:
+        totals = self._no_totals if energies is None else energies
+        return (
+            self.slots.x, self.slots.parameters, self.pairs.super_center, *self._list_arguments(part),
+            self._constants, self._table, np.int32(self.n_types), forces, totals, self._error,
+        )  # fmt: skip
+
+    def _list_arguments(self, part: int) -> tuple[Any, ...]:
+        pairs = self.pairs.lists[part]
+        entries, groups, masks = pairs.kept if self._prunes else (pairs.entries, pairs.groups, pairs.masks)
+        room = [np.int32(n) for n in pairs.entry_room]
+        return entries, *room, groups, masks, pairs.words, pairs.counters
 
     def _blocks(self, spec: KernelSpec, part: int) -> int:
         """One block for each entry that the list had when launches were last prepared, and a few more; a list that

@@ -5,9 +5,11 @@
 // j-cluster. Forces on i stay in registers for the whole entry, forces on j are summed over the eight i-lanes and
 // added to memory.
 //
-// Macros: WARPS, CHUNK, MIN_BLOCKS, ENERGIES, EXACT, RELATIVE, ORTHORHOMBIC, TABLE; 0 or 1 but for the
+// Macros: WARPS, CHUNK, MIN_BLOCKS, ENERGIES, EXACT, RELATIVE, ORTHORHOMBIC, TABLE, HALO; 0 or 1 but for the
 // first three. RELATIVE: positions become float relative to the supercluster's centre once per atom; else the
 // difference of every pair is taken in integers.
+// HALO: there are two lists. Blocks of that of pairs with a ghost wait for the rows of ghosts and tell their owners
+// when the forces on them are complete (step.cuh), while blocks of the list of owned atoms work.
 // EXACT: the force of a pair depends on nothing but the pair, and sums are integers. Positions are first rounded to a
 // grid of 2^-23 nm (position_grid.cuh), on which differences are exact whatever they are taken relative to; arithmetic is IEEE as
 // written; each component of a pair's force is rounded once, to 2^-14 kJ/mol/nm.
@@ -16,6 +18,13 @@
 #include "overlap.cuh"
 #include "fixed_point.cuh"
 #include "pair_list.cuh"
+
+#if HALO
+#include "step.cuh"
+#define POSITIONS const int4*  // other ranks write to them while this kernel waits
+#else
+#define POSITIONS const int4* __restrict__
+#endif
 
 struct PairConstants {
   float cutoff2, coulomb_a, coulomb_b, shift6, shift12, minimum2, limit2, inner2;
@@ -229,13 +238,19 @@ DEVICE void add_inside(float force, const float3 d, float r2, float cutoff2, uin
 #endif
 
 extern "C" __global__ void __launch_bounds__(32 * WARPS, MIN_BLOCKS)
-pair_forces(const int4* __restrict__ x, const float2* __restrict__ parameters, const int4* __restrict__ centers,
-            const int4* __restrict__ entries, const int entry_capacity, const int super_capacity,
+pair_forces(POSITIONS x, const float2* __restrict__ parameters, const int4* __restrict__ centers,
+            const int4* __restrict__ entries, int entry_capacity, int super_capacity,
             const int4* __restrict__ groups,
             const uint4* __restrict__ masks, const uint32* __restrict__ words,
             const long long* __restrict__ counters, const float* __restrict__ constants,
             const float2* __restrict__ table, const int n_types, Stored* __restrict__ forces, Total* __restrict__ totals,
-            int* __restrict__ error, const int wait) {
+            int* __restrict__ error, const int wait
+#if HALO
+            , const int ghost_blocks, const int4* __restrict__ own_entries, const int own_entry_capacity,
+            const int own_super_capacity, const int4* __restrict__ own_groups, const uint4* __restrict__ own_masks,
+            const uint32* __restrict__ own_words, const long long* __restrict__ own_counters, const StepRank* halo
+#endif
+) {
   __shared__ float4 staged[2 * (64 + 32 * CHUNK)];  // in one array, for one address to serve several reads
   float4 *const i_atom = staged, *const j_atom = staged + 128;
   More* const i_more = reinterpret_cast<More*>(i_atom + I_STRIDE);
@@ -247,8 +262,19 @@ pair_forces(const int4* __restrict__ x, const float2* __restrict__ parameters, c
                            constants[27], constants[28], constants[29], constants[30], constants[31], constants[32]};
   const Frame frame = load_frame(constants + 8);
   wait_here(WAIT_FIRST, wait);
-  // Read before it is known whether entry number blockIdx.x is of the largest class: two waits become one.
-  const int guess = min(int(blockIdx.x), entry_capacity - 1);
+#if HALO
+  const bool with_ghosts = blockIdx.x < ghost_blocks;
+  const int first = with_ghosts ? blockIdx.x : blockIdx.x - ghost_blocks;
+  const int n_blocks = with_ghosts ? ghost_blocks : gridDim.x - ghost_blocks;
+  if (!with_ghosts) {
+    entries = own_entries, entry_capacity = own_entry_capacity, super_capacity = own_super_capacity;
+    groups = own_groups, masks = own_masks, words = own_words, counters = own_counters;
+  }
+#else
+  const int first = blockIdx.x, n_blocks = gridDim.x;
+#endif
+  // Read before it is known whether the first entry is of the largest class: two waits become one.
+  const int guess = min(first, entry_capacity - 1);
   const int4 likely = entries[guess];
   const int n_entries = entries_in_all(counters);
   const float4* const my_i = pinned(i_atom + ti, lane);
@@ -258,8 +284,14 @@ pair_forces(const int4* __restrict__ x, const float2* __restrict__ parameters, c
 #pragma unroll
   for (int t = 0; t < ENERGY_TERMS; t++) energies.term[t] = 0;
   uint32 worst = 0;
+#if HALO
+  const StepRank rank = *halo;
+  wait_here(WAIT_LATER, wait);
+  let_later_start();
+  if (with_ghosts && !wait_for_rows(rank)) return;
+#endif
 
-  for (int e = blockIdx.x; e < n_entries; e += gridDim.x) {
+  for (int e = first; e < n_entries; e += n_blocks) {
     const int at = place_of_entry(e, counters, entry_capacity, super_capacity);
     const int4 entry = at == guess ? likely : entries[at];
     const int4 center = centers[entry.x];
@@ -438,4 +470,7 @@ pair_forces(const int4* __restrict__ x, const float2* __restrict__ parameters, c
 #endif
   if (__any_sync(ALL_LANES, worst >= __float_as_uint(k.limit2)) && lane == 0) *error = 1;
   wait_here(WAIT_LAST, wait);
+#if HALO
+  if (with_ghosts) give_forces_back(*halo, ghost_blocks);
+#endif
 }

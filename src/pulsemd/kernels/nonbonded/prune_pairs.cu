@@ -6,11 +6,19 @@
 // centre come from the tensor cores: each value as two float16, the second what the first lost (together 22 bits), so
 // that all products of a pair fit the 16 columns of one multiplication of 16 i-slots by 8 j-slots.
 //
-// Macros: WARPS, CHUNK (groups of a full entry), RELATIVE, ORTHORHOMBIC as in pair_forces.cu; without RELATIVE each difference is taken in integers.
+// Macros: WARPS, CHUNK (groups of a full entry), RELATIVE, ORTHORHOMBIC, HALO as in pair_forces.cu; without RELATIVE each
+// difference is taken in integers.
 #define DEVICE __device__ __forceinline__
 #include "vector.cuh"
 #include "overlap.cuh"
 #include "pair_list.cuh"
+
+#if HALO
+#include "step.cuh"
+#define POSITIONS const int4*  // other ranks write to them while this kernel waits
+#else
+#define POSITIONS const int4* __restrict__
+#endif
 
 constexpr float MARGIN = 1.0001f;  // the squares are right to 1e-5 of it
 constexpr uint32 ONES = 0x3c003c00u;  // two float16
@@ -52,11 +60,31 @@ DEVICE float square_of(const int4 a, const int4 b, const LatticeScale& scale) {
 }
 
 extern "C" __global__ void __launch_bounds__(32 * WARPS)
-prune_pairs(const int4* __restrict__ x, const int4* __restrict__ centers, const int4* __restrict__ entries,
-            const int entry_capacity, const int super_capacity, const int4* __restrict__ groups,
-            const long long group_capacity, const uint4* __restrict__ masks, const long long* __restrict__ counters,
-            const float* __restrict__ constants, int4* __restrict__ kept_entries, int4* __restrict__ kept_groups,
-            uint4* __restrict__ kept_masks, const int wait) {
+prune_pairs(POSITIONS x, const int4* __restrict__ centers, const float* __restrict__ constants,
+            const int4* __restrict__ entries, int entry_capacity, int super_capacity, const int4* __restrict__ groups,
+            long long group_capacity, const uint4* __restrict__ masks, const long long* __restrict__ counters,
+            int4* __restrict__ kept_entries, int4* __restrict__ kept_groups, uint4* __restrict__ kept_masks, const int wait
+#if HALO
+            , const int ghost_blocks, const int4* __restrict__ own_entries, const int own_entry_capacity,
+            const int own_super_capacity, const int4* __restrict__ own_groups, const long long own_group_capacity,
+            const uint4* __restrict__ own_masks, const long long* __restrict__ own_counters,
+            int4* __restrict__ own_kept_entries, int4* __restrict__ own_kept_groups, uint4* __restrict__ own_kept_masks,
+            const StepRank* halo
+#endif
+) {
+#if HALO
+  const bool with_ghosts = blockIdx.x < ghost_blocks;
+  const int first = with_ghosts ? blockIdx.x : blockIdx.x - ghost_blocks;
+  const int n_blocks = with_ghosts ? ghost_blocks : gridDim.x - ghost_blocks;
+  if (!with_ghosts) {
+    entries = own_entries, entry_capacity = own_entry_capacity, super_capacity = own_super_capacity;
+    groups = own_groups, group_capacity = own_group_capacity, masks = own_masks, counters = own_counters;
+    kept_entries = own_kept_entries, kept_groups = own_kept_groups, kept_masks = own_kept_masks;
+  }
+  if (with_ghosts && !wait_for_rows(*halo)) return;
+#else
+  const int first = blockIdx.x, n_blocks = gridDim.x;
+#endif
 #if RELATIVE
   __shared__ uint32 of_i[64 * 4];  // parts of the three components and the square of each i-slot
 #else
@@ -72,7 +100,7 @@ prune_pairs(const int4* __restrict__ x, const int4* __restrict__ centers, const 
   const bool fits = counters[GROUPS] <= group_capacity && counters[ENTRIES + SIZES - 1] <= entry_capacity;
   const int n_entries = fits ? entries_in_all(counters) : 0;  // else the list is made anew later
 
-  for (int e = blockIdx.x; e < n_entries; e += gridDim.x) {
+  for (int e = first; e < n_entries; e += n_blocks) {
     const int place = place_of_entry(e, counters, entry_capacity, super_capacity);
     const int4 entry = entries[place];
     const int n_groups = entry.z - entry.y;

@@ -23,16 +23,20 @@ MAX_STAR_ATOMS = 5
 """Atoms of a star whose constraints are solved in registers."""
 
 _PACKAGE = "pulsemd.kernels.update"
-_HEADERS = tuple(
-    f"pulsemd.kernels.{name}" for name in ("bonded", "constraints", "nonbonded", "search", "update")
+_HEADERS = (
+    *(f"pulsemd.kernels.{name}" for name in ("bonded", "constraints", "nonbonded", "search", "update")),
+    "pulsemd.halo.device",
 )
 
 
-def leapfrog_program(fixed: bool, energies: bool, sites: int = 0, stars: bool = False) -> CudaProgram:
+def leapfrog_program(
+    fixed: bool, energies: bool, sites: int = 0, stars: bool = False, halo: bool = False
+) -> CudaProgram:
     """Leap-frog with SETTLE; `fixed`: int64 forces and sums, no contraction; `energies`: the constraint virial too;
-    `sites`: virtual sites of each water; `stars`: groups around one atom too, in fast mode without energies."""
+    `sites`: virtual sites of each water; `stars`: groups around one atom too, in fast mode without energies; `halo`:
+    waters are exchanged with other ranks, see step.cuh."""
     macros = (("FIXED", int(fixed)), ("ENERGIES", int(energies)), ("THREADS", MOVE_THREADS), ("SITES", sites))
-    macros += (("STARS", int(stars)), ("MAX_STAR_ATOMS", MAX_STAR_ATOMS))
+    macros += (("STARS", int(stars)), ("MAX_STAR_ATOMS", MAX_STAR_ATOMS), ("HALO", int(halo)))
     return CudaProgram(_PACKAGE, "leapfrog.cu", macros, exact=fixed, headers=_HEADERS)
 
 
@@ -83,10 +87,11 @@ def programs() -> list[CudaProgram]:
     of_groups = (leapfrog_program, shake_program, sites_program)
     moves = [f(fixed, energies) for f in of_groups for fixed in both for energies in both]
     waters = [
-        leapfrog_program(fixed, energies, sites)
+        leapfrog_program(fixed, energies, sites, halo)
         for fixed in both
         for energies in both
-        for sites in range(1, MAX_WATER_SITES + 1)
+        for sites in range(MAX_WATER_SITES + 1)
+        for halo in both
     ]
     large = [
         shake_program(fixed, energies, size)

@@ -261,6 +261,8 @@ class GpuUpdate:
         self._slots: Slots | None = None
         self._forces: Any = None
         self._share: Any = None
+        self._sum_stream: Any = None
+        self._halo: Any = None
         self._bound: dict[tuple[Any, ...], Callable[[], None]] = {}
 
     def _upload_groups(self, groups: ConstrainedGroups) -> tuple[Any, ...]:
@@ -374,9 +376,10 @@ class GpuUpdate:
         """Kinetic energy after the move."""
         self._launch(self._bind_kinetic, 0, True, 0, 0, None)
 
-    def share_kinetic(self, share: Any) -> None:
-        """Of one rank of several: leave the sums in ``share``, (5,) int64 or float64 on the device, from now on."""
-        self._share = share
+    def share_kinetic(self, share: Any, stream: Any) -> None:
+        """Of one rank of several: leave the sums in ``share``, (5,) int64 or float64 on the device, from now on, and
+        let them run on a stream of their own."""
+        self._share, self._sum_stream = share, stream
         self._bound.clear()
 
     def couple(self, totals: Any, offset: int, after: bool, thermostat: int, remove_com: int) -> None:
@@ -398,7 +401,14 @@ class GpuUpdate:
         stars_at_most = self.n_groups == 0 or self._are_stars
         return stars_at_most and self._sites is None and self._bath is None
 
-    def move(self, offset: int, coupled: bool, virial: Any = None, overlap: bool = False) -> None:
+    @property
+    def can_exchange(self) -> bool:
+        """Whether `move` can be given a ``halo``."""
+        return self.is_one_kernel and self.n_free == 0 and self.n_groups == 0
+
+    def move(
+        self, offset: int, coupled: bool, virial: Any = None, overlap: bool = False, halo: Any = None
+    ) -> None:
         """Kick, drift and constrain all atoms; virtual sites give their forces away first and follow last.
 
         Parameters
@@ -412,8 +422,10 @@ class GpuUpdate:
         overlap : bool
             The kernel ahead in the stream began after the last move and changes forces only: begin while it ends.
             Of a move that is one kernel.
+        halo : device array, optional
+            `StepHalo.tables` of this rank: take back the forces on ghosts of these atoms, and send new positions there.
         """
-        self._virial = virial
+        self._virial, self._halo = virial, halo
         if self._sites is not None:
             self._launch(self._bind_spread, virial is not None)
         self._move_all(offset, coupled, virial is not None, overlap)
@@ -430,7 +442,8 @@ class GpuUpdate:
         if beside:
             self.device.fork(self._branch)
             self._launch(self._bind_groups, offset, coupled, energies, noise)
-        self._launch(self._bind_move, offset, coupled, energies, overlap, noise)
+        halo = None if self._halo is None else self._halo.data.ptr
+        self._launch(self._bind_move, offset, coupled, energies, overlap, noise, halo)
         if beside:
             self.device.join(self._branch)
         if self._sites is not None:
@@ -460,7 +473,7 @@ class GpuUpdate:
         return kernel.bind(
             blocks, SUM_THREADS, self.velocities, self._mass, np.int32(self._capacity), self._partial,
             self.control, self._thermostat, *flags, self._share, np.int32(overlap or Wait.FIRST),
-            overlap=overlap is not None,
+            stream=self._sum_stream, overlap=overlap is not None,
         )  # fmt: skip
 
     def _bind_couple(
@@ -468,7 +481,7 @@ class GpuUpdate:
     ) -> Callable[[], None]:
         kernel = self.device.kernel(kinetic_program(self.fixed), "couple_ranks")
         flags = [np.int32(flag) for flag in (offset, after, thermostat, remove_com)]
-        return kernel.bind(1, 1, totals, self.control, self._thermostat, *flags)
+        return kernel.bind(1, 1, totals, self.control, self._thermostat, *flags, stream=self._sum_stream)
 
     def _bind_noise(self, offset: int) -> Callable[[], None]:
         assert self._bath is not None
@@ -496,11 +509,11 @@ class GpuUpdate:
         return self.velocities, self._forces, self._step
 
     def _bind_move(
-        self, offset: int, coupled: bool, energies: bool, overlap: bool, noise: bool
+        self, offset: int, coupled: bool, energies: bool, overlap: bool, noise: bool, halo: int | None
     ) -> Callable[[], None]:
         v, f, step = self._moved(noise)
         with_stars = self._are_stars and not energies
-        program = leapfrog_program(self.fixed, energies, self._n_sites, with_stars)
+        program = leapfrog_program(self.fixed, energies, self._n_sites, with_stars, halo is not None)
         kernel = self.device.kernel(program, "leapfrog")
         waters, free, counts = self.n_waters, self.n_free, None
         if self._slots.counters is not None:  # one rank of several: the numbers change at searches
@@ -514,7 +527,8 @@ class GpuUpdate:
             self._slots.gid, step, self.control, np.int32(offset), np.int32(coupled), self._virial,
             self._field, counts, self._site_slots, self._site_weights, np.int32(star_blocks),
             np.int32(self.n_groups), offsets, atoms, first_pairs, lengths, self._slots.slot_of_gid,
-            np.int32(self._capacity), self._slots.counters, np.int32(self.clears_forces), overlap=overlap,
+            np.int32(self._capacity), self._slots.counters, np.int32(self.clears_forces), self._halo,
+            overlap=overlap,
         )  # fmt: skip
 
     def _bind_spread(self, energies: bool) -> Callable[[], None]:
