@@ -11,7 +11,6 @@ import pytest
 from pulsemd.base.errors import ConfigError, TransportError
 from pulsemd.engine import device
 from pulsemd.engine.options import RunOptions
-from pulsemd.forcefield.settings import RunSettings
 from pulsemd.io.gromacs.system import read_top
 from pulsemd.kernels.bonded import gpu as gpu_bonded
 from pulsemd.kernels.bonded.gpu import kinds_without_kernel
@@ -19,7 +18,7 @@ from pulsemd.kernels.update.cuda_programs import GROUP_SIZES
 from pulsemd.kernels.update.gpu import oversized_group
 from pulsemd.systems import system_files
 
-SYSTEM = SimpleNamespace(terms={}), RunSettings()
+TOPOLOGY = SimpleNamespace(terms={})
 LACKING = "terms of these kinds run on CPUs only: bond"
 
 
@@ -43,7 +42,7 @@ def test_auto_takes_a_gpu_that_is_there(gpu):
 
 
 def test_auto_takes_the_cpu_where_the_gpu_cannot_compute_the_system_and_says_why(lacking_gpu):
-    options = device.fit_device(device.choose_device(RunOptions(device="auto")), *SYSTEM)
+    options = device.fit_device(device.choose_device(RunOptions(device="auto")), TOPOLOGY)
     assert options.device == "cpu"
     assert options.device_reason == LACKING
 
@@ -51,7 +50,7 @@ def test_auto_takes_the_cpu_where_the_gpu_cannot_compute_the_system_and_says_why
 def test_a_gpu_that_was_asked_for_and_cannot_compute_the_system_is_refused_with_the_remedy(lacking_gpu):
     options = device.choose_device(RunOptions(device="cuda"))
     with pytest.raises(ConfigError, match=f"--device cuda: {LACKING}; use --device cpu"):
-        device.fit_device(options, *SYSTEM)
+        device.fit_device(options, TOPOLOGY)
 
 
 def test_unwrapped_positions_take_the_cpu_unless_a_gpu_was_asked_for(gpu):
@@ -75,20 +74,14 @@ def test_ranks_that_cannot_be_shared_out_are_refused(gpu):
 
 def test_several_ranks_leave_gpus_that_cannot_compute_the_system_before_they_are_started(lacking_gpu):
     options = device.choose_device(RunOptions(device="auto", ranks=2, ranks_per_gpu=2))
-    assert device.fit_device(options, *SYSTEM).device == "cpu"
+    assert device.fit_device(options, TOPOLOGY).device == "cpu"
     with pytest.raises(ConfigError, match=LACKING):
-        device.fit_device(options, *SYSTEM, started=True)
-
-
-def test_lattice_sums_of_several_ranks_run_on_gpus(gpu):
-    topology, settings = SYSTEM[0], RunSettings(coulombtype="pme")
-    options = device.choose_device(RunOptions(device="auto", ranks=2, ranks_per_gpu=2))
-    assert device.fit_device(options, topology, settings) == options
+        device.fit_device(options, TOPOLOGY, started=True)
 
 
 def test_cpus_compute_every_system():
     options = RunOptions(device="cpu")
-    assert device.fit_device(device.choose_device(options), *SYSTEM) == options
+    assert device.fit_device(device.choose_device(options), TOPOLOGY) == options
 
 
 def test_terms_that_only_cpus_compute_are_named(monkeypatch):
@@ -112,7 +105,7 @@ def test_networks_of_constraints_stay_on_cpus_with_the_remedy():
     topology, _ = read_top(files.topology, constraints="all-bonds")
     options = RunOptions(device="cuda", device_asked=True)
     with pytest.raises(ConfigError, match=r"LINCS on CPUs only: use constraints = h-bonds.*--device cpu"):
-        device.fit_device(options, topology, RunSettings())
-    chosen = device.fit_device(replace(options, device_asked=False), topology, RunSettings())
+        device.fit_device(options, topology)
+    chosen = device.fit_device(replace(options, device_asked=False), topology)
     assert chosen.device == "cpu"
     assert "LINCS" in chosen.device_reason

@@ -272,7 +272,7 @@ class Simulation:
             ranks_per_gpu=ranks_per_gpu,
         )
         options = choose_device(options)
-        return cls(system, fit_device(options, system.topology, system.settings))
+        return cls(system, fit_device(options, system.topology))
 
     # ---- running ------------------------------------------------------------------------------------------------
 

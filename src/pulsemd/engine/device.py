@@ -12,7 +12,6 @@ from pulsemd.engine.networks import network_of
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.rank import Rank
 from pulsemd.engine.system import System
-from pulsemd.forcefield.settings import RunSettings
 from pulsemd.halo import Transport
 from pulsemd.halo.rungs.ladder import GPU_RUNGS
 from pulsemd.kernels.bonded.gpu import kinds_without_kernel
@@ -83,9 +82,7 @@ def _rungs(options: RunOptions) -> tuple[str, ...]:
     return ("loopback",) if options.ranks == 1 else GPU_RUNGS
 
 
-def fit_device(
-    options: RunOptions, topology: Topology, settings: RunSettings, started: bool = False
-) -> RunOptions:
+def fit_device(options: RunOptions, topology: Topology, started: bool = False) -> RunOptions:
     """The options with CPUs in place of GPUs that nobody asked for and that cannot compute this system.
 
     Parameters

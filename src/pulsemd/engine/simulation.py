@@ -62,7 +62,7 @@ class Simulation:
         reporters: list[Reporter] | None = None,
         crashed: Callable[[Frame], str] | None = None,
     ) -> None:
-        options = fit_device(options, system.topology, system.settings, started=True)
+        options = fit_device(options, system.topology, started=True)
         self.transport, self.system, self.options = transport, system, options
         self.reporters = list(reporters or [])
         self.timer = PhaseTimer(options.trace)
