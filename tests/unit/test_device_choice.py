@@ -100,11 +100,13 @@ def test_constraints_that_tie_too_many_atoms_together_are_named():
     assert f"tie {GROUP_SIZES[-1] + 1} atoms together" in problem
 
 
-def test_networks_of_constraints_stay_on_cpus_with_the_remedy():
+def test_networks_of_constraints_on_several_gpus_are_refused_with_the_remedy():
     files = system_files("peptide")
     topology, _ = read_top(files.topology, constraints="all-bonds")
-    options = RunOptions(device="cuda", device_asked=True)
-    with pytest.raises(ConfigError, match=r"LINCS on CPUs only: use constraints = h-bonds.*--device cpu"):
+    alone = RunOptions(device="cuda")
+    assert device.fit_device(alone, topology) == alone
+    options = RunOptions(ranks=2, device="cuda", device_asked=True)
+    with pytest.raises(ConfigError, match=r"LINCS on one GPU.*use --ranks 1, or constraints = h-bonds"):
         device.fit_device(options, topology)
     chosen = device.fit_device(replace(options, device_asked=False), topology)
     assert chosen.device == "cpu"

@@ -97,7 +97,7 @@ def fit_device(options: RunOptions, topology: Topology, started: bool = False) -
     """
     if options.device != "cuda":
         return options
-    problem = _system_problem(topology)
+    problem = _system_problem(topology, options.ranks)
     if problem is None:
         return options
     if options.device_asked or (started and options.several_on_gpus):
@@ -105,14 +105,14 @@ def fit_device(options: RunOptions, topology: Topology, started: bool = False) -
     return replace(options, device="cpu", device_reason=problem)
 
 
-def _system_problem(topology: Topology) -> str | None:
+def _system_problem(topology: Topology, ranks: int) -> str | None:
     """What of a system GPUs cannot compute; None if everything."""
     if kinds := kinds_without_kernel(topology.terms):
         return f"terms of these kinds run on CPUs only: {', '.join(kinds)}"
-    if network_of(topology).any():
+    if ranks > 1 and network_of(topology).any():
         return (
-            f"constraints that tie more than {MOST_TOGETHER} atoms together are solved by LINCS on CPUs only: use "
-            "constraints = h-bonds"
+            f"constraints that tie more than {MOST_TOGETHER} atoms together are solved by LINCS on one GPU, or on CPUs "
+            "by any number of ranks: use --ranks 1, or constraints = h-bonds"
         )
     return oversized_group(ConstrainedGroups(topology))
 

@@ -8,6 +8,7 @@ from pulsemd.base.units import BOLTZMANN
 from pulsemd.engine.bath import bath_of
 from pulsemd.engine.coupling import degrees_of_freedom
 from pulsemd.engine.movers import ConstrainedGroups, water_kinds
+from pulsemd.engine.networks import ConstraintNetworks
 from pulsemd.engine.system import System
 from pulsemd.kernels.update.gpu import UpdateConstants
 
@@ -29,4 +30,5 @@ def update_constants(system: System) -> UpdateConstants:
         seed=s.ld_seed,
         sites=topology.virtual_sites,
         bath=bath_of(s, topology),
+        networks=ConstraintNetworks(topology, s).table(),
     )

@@ -19,6 +19,7 @@ from pulsemd.base.errors import InputError
 from pulsemd.domain.ghosts import with_remote_starts
 from pulsemd.forcefield.settings import RunSettings
 from pulsemd.halo import Channel, HaloPlan, Pulse, Transport
+from pulsemd.kernels.constraints.gpu_networks import NetworkTable
 from pulsemd.kernels.constraints.lincs import (
     add_virial,
     apply_moves,
@@ -98,6 +99,14 @@ class ConstraintNetworks:
         self._of_atom = (order // 2).astype(np.int32)
         counts = np.bincount(self._ends.ravel(), minlength=len(self._gid))
         self._offset = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+    def table(self) -> NetworkTable | None:
+        """What a GPU that has all atoms needs; None without networks."""
+        if not self.exists:
+            return None
+        order, iterations = self._settings.lincs_order, self._settings.lincs_iter
+        arrays = (self._gid, self._inverse_mass, self._ends, self._lengths, self._weights)
+        return NetworkTable(*arrays, order, iterations)
 
     def bind(self, local_row: Int32, n_owned: int, transport: Transport | None) -> None:
         """Take over the rows of a new list lifetime; collective if there is a transport of several ranks.

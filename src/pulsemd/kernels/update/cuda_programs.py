@@ -22,6 +22,9 @@ GROUP_SIZES = (8, 32, 128)
 MAX_STAR_ATOMS = 5
 """Atoms of a star whose constraints are solved in registers."""
 
+NETWORK_THREADS = (64, 512)
+"""Threads of a block that solves one network of constraints, by variant."""
+
 _PACKAGE = "pulsemd.kernels.update"
 _HEADERS = (
     *(f"pulsemd.kernels.{name}" for name in ("bonded", "constraints", "nonbonded", "search", "update")),
@@ -45,6 +48,12 @@ def shake_program(fixed: bool, energies: bool, max_atoms: int = GROUP_SIZES[0]) 
     macros = (("FIXED", int(fixed)), ("ENERGIES", int(energies)), ("THREADS", GROUP_THREADS))
     macros += (("MAX_ATOMS", max_atoms),)
     return CudaProgram("pulsemd.kernels.constraints", "shake.cu", macros, exact=fixed, headers=_HEADERS)
+
+
+def lincs_program(fixed: bool, energies: bool, threads: int) -> CudaProgram:
+    """Leap-frog with LINCS; arguments as for `leapfrog_program`; `threads`: one of `NETWORK_THREADS`."""
+    macros = (("FIXED", int(fixed)), ("ENERGIES", int(energies)), ("THREADS", threads))
+    return CudaProgram("pulsemd.kernels.constraints", "lincs.cu", macros, exact=fixed, headers=_HEADERS)
 
 
 def sites_program(fixed: bool, energies: bool) -> CudaProgram:
@@ -99,9 +108,16 @@ def programs() -> list[CudaProgram]:
         for energies in both
         for size in GROUP_SIZES[1:]
     ]
+    networks = [
+        lincs_program(fixed, energies, threads)
+        for fixed in both
+        for energies in both
+        for threads in NETWORK_THREADS
+    ]
     return [
         *moves,
         *large,
+        *networks,
         *waters,
         *(kinetic_program(fixed) for fixed in both),
         *(program(fixed) for program in (cell_program, noise_program) for fixed in both),

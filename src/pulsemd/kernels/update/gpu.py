@@ -17,6 +17,7 @@ import numpy as np
 from pulsemd.base.errors import TopologyError
 from pulsemd.device.cuda import CudaDevice
 from pulsemd.device.overlap import Wait
+from pulsemd.kernels.constraints.gpu_networks import GpuNetworks, NetworkTable
 from pulsemd.kernels.constraints.gpu_sites import GpuSites, WaterSites, water_sites
 from pulsemd.kernels.search.gpu_layout import Slots
 from pulsemd.kernels.update.cuda_programs import (
@@ -98,6 +99,8 @@ class UpdateConstants:
         Coupling interval over tau of Berendsen's thermostat; 0: v-rescale.
     bath : Bath or None
         Of stochastic dynamics.
+    networks : NetworkTable or None
+        Constraints that LINCS solves.
     """
 
     box: np.ndarray
@@ -112,6 +115,7 @@ class UpdateConstants:
     sites: VirtualSites = field(default_factory=no_sites)
     weak: float = 0.0
     bath: Bath | None = None
+    networks: NetworkTable | None = None
 
     @cached_property
     def water_sites(self) -> WaterSites:
@@ -227,6 +231,8 @@ class GpuUpdate:
         self._sum_type = np.int64 if fixed else np.float64
         groups, sites = constants.groups, constants.water_sites
         together = np.concatenate([groups.atoms, constants.sites.sites])
+        if constants.networks is not None:
+            together = np.concatenate([together, constants.networks.atoms])
         table = water_table(constants.waters, together, len(constants.mass))
         self.n_waters, self.n_free = len(table.atoms), int(np.count_nonzero(table.role == -1))
         self._role, self._water_atoms = device.to_device(table.role), device.to_device(table.atoms)
@@ -239,7 +245,7 @@ class GpuUpdate:
             self._bath_tables = self._upload_bath(self._bath)
         self._thermostat = device.to_device(constants.thermostat())
         self.n_groups = len(groups.offset) - 1
-        self._branch = device.new_stream() if self.n_groups else None
+        self._branch = device.new_stream() if self.n_groups or constants.networks is not None else None
         self._groups = self._upload_groups(groups)
         self._waters = device.empty((max(self.n_waters, 1), 4), np.int32)
         self._n_sites, self._site_atoms = sites.atoms.shape[1], device.to_device(sites.atoms, np.int32)
@@ -254,6 +260,11 @@ class GpuUpdate:
         self.control = device.to_device(start.view(np.int64))
         self._sites = (
             GpuSites(device, sites.others, self._step, self.control, fixed) if len(sites.others) else None
+        )
+        self._networks = (
+            None
+            if constants.networks is None
+            else GpuNetworks(device, constants.networks, self.control, fixed)
         )
         padded = np.zeros((len(velocities), 4), np.float32)
         padded[:, :3] = velocities
@@ -398,7 +409,7 @@ class GpuUpdate:
     @property
     def is_one_kernel(self) -> bool:
         """Whether a move without the virial is one launch."""
-        stars_at_most = self.n_groups == 0 or self._are_stars
+        stars_at_most = (self.n_groups == 0 or self._are_stars) and self._networks is None
         return stars_at_most and self._sites is None and self._bath is None
 
     @property
@@ -438,9 +449,13 @@ class GpuUpdate:
         self, offset: int, coupled: bool, energies: bool, overlap: bool, noise: bool = False
     ) -> None:
         """Move all atoms, with their velocities, or for half a step with what noise added to these."""
-        beside = self.n_groups > 0 and (energies or not self._are_stars)
+        with_groups = self.n_groups > 0 and (energies or not self._are_stars)
+        beside = with_groups or self._networks is not None
         if beside:
             self.device.fork(self._branch)
+        if self._networks is not None:
+            self._launch(self._bind_networks, offset, coupled, energies, noise)
+        if with_groups:
             self._launch(self._bind_groups, offset, coupled, energies, noise)
         halo = None if self._halo is None else self._halo.data.ptr
         self._launch(self._bind_move, offset, coupled, energies, overlap, noise, halo)
@@ -538,6 +553,13 @@ class GpuUpdate:
     def _bind_construct(self, offset: int) -> Callable[[], None]:
         assert self._sites is not None
         return self._sites.bind_construct(self._slots, offset)
+
+    def _bind_networks(self, offset: int, coupled: bool, energies: bool, noise: bool) -> Callable[[], None]:
+        assert self._networks is not None
+        virial, clear = self._virial if energies else None, self.clears_forces
+        return self._networks.bind(
+            self._slots, self._moved(noise), offset, coupled, virial, clear, self._branch
+        )
 
     def _bind_groups(self, offset: int, coupled: bool, energies: bool, noise: bool) -> Callable[[], None]:
         v, f, step = self._moved(noise)

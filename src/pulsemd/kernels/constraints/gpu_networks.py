@@ -1,0 +1,128 @@
+"""Networks of constraints on a device: LINCS, with a block of threads for each network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pulsemd.device.cuda import CudaDevice
+from pulsemd.kernels.constraints.lincs import couple_constraints
+from pulsemd.kernels.search.gpu_layout import Slots
+from pulsemd.kernels.update.cuda_programs import NETWORK_THREADS, lincs_program
+from pulsemd.topology.groups import update_groups
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkTable:
+    """The networks of a system, and how LINCS solves them.
+
+    Parameters
+    ----------
+    atoms : (k,) int32, global ids
+    inverse_mass : (k,) float64, 1/amu
+    pairs : (c, 2) int32, rows of `atoms`
+    lengths, weights : (c,) float64, nm, and 1/sqrt(1/m_i + 1/m_j)
+    order, iterations : int
+    """
+
+    atoms: np.ndarray
+    inverse_mass: np.ndarray
+    pairs: np.ndarray
+    lengths: np.ndarray
+    weights: np.ndarray
+    order: int
+    iterations: int
+
+    def sorted_by_network(self) -> tuple[NetworkTable, np.ndarray, np.ndarray]:
+        """The same with atoms and constraints of each network together, in their order; and where networks begin."""
+        first, atoms = update_groups(len(self.atoms), self.pairs.astype(np.int64))
+        place, network = np.empty(len(atoms), np.int32), np.empty(len(atoms), np.int64)
+        place[atoms] = np.arange(len(atoms))
+        network[atoms] = np.repeat(np.arange(len(first) - 1), np.diff(first))
+        of_bond = network[self.pairs[:, 0]]
+        order = np.argsort(of_bond, kind="stable")
+        table = NetworkTable(
+            self.atoms[atoms],
+            self.inverse_mass[atoms],
+            place[self.pairs[order]],
+            self.lengths[order],
+            self.weights[order],
+            self.order,
+            self.iterations,
+        )
+        return table, first, np.searchsorted(of_bond[order], np.arange(len(first)))
+
+
+class GpuNetworks:
+    """LINCS of one rank that has all atoms.
+
+    Parameters
+    ----------
+    device : CudaDevice
+    table : NetworkTable, with one constraint at least
+    control : device array, the record `CONTROL`
+    fixed : bool
+        int64 fixed-point forces and virial (reproducible mode).
+    """
+
+    def __init__(self, device: CudaDevice, table: NetworkTable, control: Any, fixed: bool) -> None:
+        self.device, self._control, self._fixed = device, control, fixed
+        table, first_atoms, first_bonds = table.sorted_by_network()
+        n, bonds = len(table.atoms), len(table.pairs)
+        by_atom = np.argsort(table.pairs.ravel(), kind="stable")  # twice the constraint, plus the side
+        offset = np.concatenate([[0], np.cumsum(np.bincount(table.pairs.ravel(), minlength=n))])
+        every = np.arange(bonds, dtype=np.int32)
+        start, neighbors, factors = couple_constraints(
+            every,
+            every,
+            table.pairs,
+            offset,
+            (by_atom // 2).astype(np.int32),
+            table.weights,
+            table.inverse_mass,
+        )
+        self._n_networks = len(first_atoms) - 1
+        largest = int(np.diff(first_bonds).max())
+        self._threads = next((t for t in NETWORK_THREADS if largest <= t), NETWORK_THREADS[-1])
+        arrays = (
+            *(first_atoms, first_bonds, table.atoms, table.pairs, table.lengths, table.weights),
+            *(start, neighbors, factors, offset, by_atom, table.inverse_mass),
+        )
+        kinds = [np.float64 if array.dtype == np.float64 else np.int32 for array in arrays]
+        self._table = [device.to_device(a, kind) for a, kind in zip(arrays, kinds, strict=True)]
+        self._numbers = [np.int32(k) for k in (n, bonds, table.order, table.iterations)]
+        self._work = (
+            device.empty(n, np.int32),
+            device.empty((n + 2 * bonds, 3), np.float64),
+            device.empty(4 * bonds + max(len(neighbors), 1), np.float64),
+        )
+
+    def bind(
+        self,
+        slots: Slots,
+        moved: tuple[Any, Any, Any],
+        offset: int,
+        coupled: bool,
+        virial: Any,
+        clear: bool,
+        stream: Any,
+    ) -> Callable[[], None]:
+        """A launch that moves the atoms of networks; `moved`: velocities, forces, the struct ``Step``.
+
+        Parameters
+        ----------
+        virial : (9,) float64 or int64, device, or None
+            OUTPUT, added to.
+        clear : bool
+            Leave 0 as the forces.
+        """
+        v, f, step = moved
+        program = lincs_program(self._fixed, virial is not None, self._threads)
+        return self.device.kernel(program, "leapfrog_lincs").bind(
+            self._n_networks, self._threads, slots.x, v, f, *self._table, *self._numbers, *self._work,
+            slots.slot_of_gid, slots.gid, step, self._control, np.int32(offset), np.int32(coupled), virial,
+            np.int32(clear), stream=stream,
+        )  # fmt: skip

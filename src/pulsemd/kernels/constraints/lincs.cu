@@ -1,0 +1,127 @@
+// Leap-frog of networks of constraints solved by LINCS: one block a network.
+//
+// B. Hess, H. Bekker, H. J. C. Berendsen, J. G. E. M. Fraaije, J. Comput. Chem. 18, 1463 (1997). The operations and their
+// order are those of lincs.py, so that without contraction both give the same bits.
+
+#include "exclusions.cuh"
+#include "move.cuh"
+
+constexpr double BROKEN = 0.05;  // cosine of the angle by which a constraint turns in a step at which it is broken
+
+struct Network {
+    const int2* pairs;      // atoms of each constraint
+    const double *lengths, *weights;
+    const int* start;       // of each constraint's neighbors
+    const int* neighbors;
+    const double* factors;  // of the coupling with each neighbor, without the cosine
+    const int* of_atom;     // start of each atom's constraints
+    const int* constraints;  // twice the constraint, plus 1 for its second atom
+    const double* inverse_mass;
+};
+
+struct Work {  // of a move, in global memory
+    int* slot;
+    Vec *moves, *r, *direction;
+    double *matrix, *rhs, *term, *solution, *multiplier;
+};
+
+__device__ __forceinline__ Vec moved(const Network& n, const Work& w, int c) {
+    const int2 p = n.pairs[c];
+    return w.r[c] + (w.moves[p.x] - w.moves[p.y]);
+}
+
+// Once for each number from `first` to `last`, shared out among the threads of the block, which meet afterwards.
+template <typename Do>
+__device__ __forceinline__ void each(int first, int last, Do work) {
+    for (int k = first + threadIdx.x; k < last; k += THREADS) work(k);
+    __syncthreads();
+}
+
+__device__ void correct_atom(const Network& n, const Work& w, int a) {
+    Vec d = w.moves[a];
+    for (int k = n.of_atom[a]; k < n.of_atom[a + 1]; k++) {
+        const int c = n.constraints[k] >> 1;
+        const double push = n.inverse_mass[a] * (n.weights[c] * w.solution[c]);
+        d = n.constraints[k] & 1 ? d + push * w.direction[c] : d - push * w.direction[c];
+    }
+    w.moves[a] = d;
+}
+
+__device__ void solve(const Network& n, Work& w, int2 atoms, int2 bonds, int order, int iterations) {
+    each(bonds.x, bonds.y, [&](int c) {
+        for (int k = n.start[c]; k < n.start[c + 1]; k++)
+            w.matrix[k] = n.factors[k] * dot(w.direction[c], w.direction[n.neighbors[k]]);
+        w.multiplier[c] = 0.0;
+    });
+    for (int iteration = 0; iteration <= iterations; iteration++) {
+        each(bonds.x, bonds.y, [&](int c) {
+            const Vec now = moved(n, w, c);
+            double gap = dot(w.direction[c], now) - n.lengths[c];
+            if (iteration > 0) {
+                const double left = 2.0 * n.lengths[c] * n.lengths[c] - dot(now, now);
+                gap = n.lengths[c] - (left > 0.0 ? sqrt(left) : 0.0);
+            }
+            w.rhs[c] = w.solution[c] = n.weights[c] * gap;
+        });
+        for (int k = 0; k < order; k++) {
+            each(bonds.x, bonds.y, [&](int c) {
+                double value = 0.0;
+                for (int k = n.start[c]; k < n.start[c + 1]; k++) value += w.matrix[k] * w.rhs[n.neighbors[k]];
+                w.term[c] = value;
+                w.solution[c] += value;
+            });
+            double* const last = w.rhs;
+            w.rhs = w.term, w.term = last;
+        }
+        each(bonds.x, bonds.y, [&](int c) { w.multiplier[c] += n.weights[c] * w.solution[c]; });
+        each(atoms.x, atoms.y, [&](int a) { correct_atom(n, w, a); });
+    }
+}
+
+// network_atoms, network_bonds : where each network begins, one more than there are; atoms : global ids
+// vectors, numbers : room for 1 Vec of each atom and 2 of each constraint; 4 doubles of each constraint and one of each
+//     coupling
+// clear : 1: leave 0 as the forces
+// the other arguments as in shake.cu
+extern "C" __global__ void __launch_bounds__(THREADS)
+    leapfrog_lincs(int4* x, float4* v, Force* f, const int* __restrict__ network_atoms, const int* __restrict__ network_bonds,
+                   const int* __restrict__ atoms, const int2* __restrict__ pairs, const double* __restrict__ lengths,
+                   const double* __restrict__ weights, const int* __restrict__ start, const int* __restrict__ neighbors,
+                   const double* __restrict__ factors, const int* __restrict__ of_atom, const int* __restrict__ constraints,
+                   const double* __restrict__ inverse_mass, int n_atoms, int n_bonds, int order, int iterations, int* slots,
+                   Vec* vectors, double* numbers, const int* __restrict__ slot_of, const int* __restrict__ gid,
+                   const Step* __restrict__ step, Control* control, int offset, int coupled, Sum* virial, int clear) {
+    const Network n = {pairs, lengths, weights, start, neighbors, factors, of_atom, constraints, inverse_mass};
+    Work w = {slots, vectors, vectors + n_atoms, vectors + n_atoms + n_bonds, numbers + 4 * n_bonds,
+              numbers, numbers + n_bonds, numbers + 2 * n_bonds, numbers + 3 * n_bonds};
+    State s = state_of(x, v, f, gid, step, control, offset, coupled);
+    take_coupling(s);
+    const double dt = step->dt;
+    const int2 mine = {network_atoms[blockIdx.x], network_atoms[blockIdx.x + 1]};
+    const int2 bonds = {network_bonds[blockIdx.x], network_bonds[blockIdx.x + 1]};
+    each(mine.x, mine.y, [&](int a) {
+        w.slot[a] = slot_of[atoms[a]];
+        w.moves[a] = dt * kicked(s, w.slot[a], dt * inverse_mass[a]);
+    });
+    each(bonds.x, bonds.y, [&](int c) {
+        const Vec r = difference(x[w.slot[pairs[c].x]], x[w.slot[pairs[c].y]], step->box);
+        const double length = sqrt(dot(r, r));
+        w.r[c] = r;
+        w.direction[c] = {r.x / length, r.y / length, r.z / length};
+    });
+    solve(n, w, mine, bonds, order, iterations);
+    Sums sums;
+    each(bonds.x, bonds.y, [&](int c) {
+        const Vec now = moved(n, w, c);
+        if (!(dot(w.direction[c], now) > BROKEN * sqrt(dot(now, now)))) note_error(s, w.slot[pairs[c].x]);
+        if (ENERGIES) sums.virial(w.r[c], (-w.multiplier[c] / (dt * dt)) * w.direction[c]);
+    });
+    each(mine.x, mine.y, [&](int a) {
+        const int slot = w.slot[a];
+        move(s, slot, x[slot], w.moves[a]);
+        store_velocity(s, slot, per_dt(*step, w.moves[a]));
+        if (clear) store_force(f, slot, {0, 0, 0});
+    });
+    if (ENERGIES)
+        for (int k = 0; k < 9; k++) add_of_warp(virial + k, sums.of[2 + k]);
+}
