@@ -22,7 +22,7 @@ def test_rows_of_a_bench_are_written_with_one_hash_times_and_exposed_waits(devic
     bench = MdBench(
         systems=("water",),
         atoms=(3000,),
-        rungs=("nvshmem-fused",),
+        rungs=("nvshmem-fused", "nvshmem-step"),
         without_graphs=True,
         nstlist=4,
         lifetimes=1,
@@ -33,14 +33,12 @@ def test_rows_of_a_bench_are_written_with_one_hash_times_and_exposed_waits(devic
         about={"date": "today", "commit": "abc"},
     )
     rows = measure(GpuWorld(loopback_world(2), device, timeout=20.0), bench)
-    assert [(row["n_ranks"], row["transport"]) for row in rows] == [
-        (1, "loopback"),
-        (2, "nvshmem-fused"),
-        (2, "nvshmem-fused"),
-    ]
+    on_two = [(2, rung) for rung in bench.rungs for graph in (True, False)]
+    assert [(row["n_ranks"], row["transport"]) for row in rows] == [(1, "loopback"), *on_two]
     assert len({row["trajectory_hash"] for row in rows}) == 1
     assert all(row["us_per_step"] > 0.0 for row in rows)
-    assert all(0.0 <= row["us_exposed"] <= row["us_idle"] < row["us_traced"] for row in rows[1:])
+    assert all(0.0 <= row["us_exposed"] <= row["us_idle"] < row["us_traced"] for row in rows[1:3])
+    assert {row["us_exposed"] for row in rows[3:]} == {""}
     (table,) = tmp_path.glob("md__water__*__abc.csv")
     with table.open(newline="") as file:
         assert [row["us_per_step"] for row in csv.DictReader(file)] == [str(r["us_per_step"]) for r in rows]

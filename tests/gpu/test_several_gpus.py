@@ -138,7 +138,7 @@ def test_a_rank_killed_at_a_random_step_stops_the_run_and_the_checkpoint_leads_t
     tmp_path: Path, per_gpu: int
 ) -> None:
     two = ("--device", "cuda", "--ranks", str(2 * per_gpu), "--ranks-per-gpu", str(per_gpu))
-    assert run_water(tmp_path / "whole", *two).wait() == 0
+    undisturbed = run_water(tmp_path / "whole", *two)
     run = run_water(tmp_path / "killed", *two)
     while not (tmp_path / "killed" / "checkpoint.pmd").exists():
         assert run.poll() is None, run.communicate()[1]
@@ -152,6 +152,7 @@ def test_a_rank_killed_at_a_random_step_stops_the_run_and_the_checkpoint_leads_t
     assert "killed by SIGKILL" in message
     assert time.monotonic() - begin < BOUND + 10.0
     assert run_water(tmp_path / "rest", *two, "--restart", str(tmp_path / "killed")).wait() == 0
+    assert undisturbed.wait() == 0
     whole, rest = (json.loads((tmp_path / name / "summary.json").read_text()) for name in ("whole", "rest"))
     assert rest["trajectory_hash"] == whole["trajectory_hash"]
 

@@ -98,11 +98,10 @@ def _caption(panel: Panel) -> str:
 
 def _draw_rows(panel: Panel, y: float, scale: float, shapes: list[Box | Words]) -> float:
     """Add the rows of a panel; where they end."""
-    order = list(LANES)
-    rows = sorted({(s.process, s.lane) for s in panel.step}, key=lambda row: (row[0], order.index(row[1])))
+    rows = sorted({(s.process, s.lane) for s in panel.step}, key=lambda row: (row[0], _rank_of_lane(row[1])))
     path = set(map(id, critical_path(panel.step)))
     for process, lane in rows:
-        label = f"rank {process}  {LANES[lane]}"
+        label = f"rank {process}  {LANES.get(lane, f'GPU, {lane} stream')}"
         shapes.append(Words(8, y + 16, label, 11))
         shapes.append(Box(_LEFT, y, scale * panel.length, _ROW - 4, "#f6f7f8"))
         if lane == "main":
@@ -122,6 +121,12 @@ def _draw_rows(panel: Panel, y: float, scale: float, shapes: list[Box | Words]) 
                 )
         y += _ROW
     return y
+
+
+def _rank_of_lane(lane: str) -> tuple[int, str]:
+    """Streams of the GPU first, then the host."""
+    order = list(LANES)
+    return (order.index(lane) if lane in LANES else order.index("ghosts"), lane)
 
 
 def _bar(
