@@ -12,7 +12,7 @@ from pulsemd.domain.lattice import LATTICE
 from pulsemd.engine.networks import ConstraintNetworks, network_of
 from pulsemd.forcefield.settings import RunSettings
 from pulsemd.halo import Transport
-from pulsemd.kernels.constraints.project import project_forces
+from pulsemd.kernels.constraints.project import project_forces, project_triangles
 from pulsemd.kernels.constraints.settle import settle_geometry
 from pulsemd.kernels.constraints.shake import TOLERANCE, leapfrog_shake
 from pulsemd.kernels.constraints.virtual_sites import construct_sites, spread_sites
@@ -178,8 +178,7 @@ class Movers:
     def project(self, x: Int32, forces: Float64) -> None:
         """Take out of forces (n_owned, 3) what constraints balance, for atoms of one mass: see `project_forces`."""
         for rows, _ in self._waters:
-            pairs = rows[:, [0, 1, 0, 2, 1, 2]].reshape(-1, 2)
-            project_forces(x, forces, np.arange(0, len(pairs) + 1, 3), pairs, self._box)
+            project_triangles(x, forces, rows, self._box)
         offset, rows, pair_offset, pairs, _ = self._local_groups
         first = np.repeat(offset[:-1], np.diff(pair_offset))
         project_forces(x, forces, pair_offset, rows[pairs + first[:, None]], self._box)

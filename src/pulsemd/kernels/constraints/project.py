@@ -53,3 +53,32 @@ def project_forces(x, forces, offset, pairs, box):
                 worst = max(worst, abs(along) / np.sqrt(r2))
             if not worst > TOLERANCE * largest:
                 break
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def project_triangles(x, forces, triangles, box):
+    """The same of three constraints between three atoms, by Cramer's rule.
+
+    Parameters
+    ----------
+    x, forces, box
+        As for `project_forces`.
+    triangles : (m, 3) int32, rows
+    """
+    for t in range(triangles.shape[0]):
+        a, b, c = triangles[t, 0], triangles[t, 1], triangles[t, 2]
+        p, q, r = difference(x, a, b, box), difference(x, a, c, box), difference(x, b, c, box)
+        fa = (forces[a, 0], forces[a, 1], forces[a, 2])
+        fb = (forces[b, 0], forces[b, 1], forces[b, 2])
+        fc = (forces[c, 0], forces[c, 1], forces[c, 2])
+        u, v, w = dot(p, fa) - dot(p, fb), dot(q, fa) - dot(q, fc), dot(r, fb) - dot(r, fc)
+        pp, qq, rr = 2.0 * dot(p, p), 2.0 * dot(q, q), 2.0 * dot(r, r)
+        pq, pr, qr = dot(p, q), -dot(p, r), dot(q, r)
+        determinant = pp * (qq * rr - qr * qr) - pq * (pq * rr - qr * pr) + pr * (pq * qr - qq * pr)
+        k = (u * (qq * rr - qr * qr) - pq * (v * rr - qr * w) + pr * (v * qr - qq * w)) / determinant
+        m = (pp * (v * rr - qr * w) - u * (pq * rr - qr * pr) + pr * (pq * w - v * pr)) / determinant
+        n = (pp * (qq * w - v * qr) - pq * (pq * w - v * pr) + u * (pq * qr - qq * pr)) / determinant
+        for d in range(3):
+            forces[a, d] -= k * p[d] + m * q[d]
+            forces[b, d] += k * p[d] - n * r[d]
+            forces[c, d] += m * q[d] + n * r[d]
