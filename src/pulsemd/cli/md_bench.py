@@ -39,7 +39,7 @@ COLUMNS: Final = (
 """Columns of the results: those of all benchmarks, then those of this one."""
 
 _WARM = 3
-"""List lifetimes before the measured ones: the first two record graphs."""
+"""List lifetimes before the measured ones where steps are graphs: the first two record them. Else one is enough."""
 
 
 @dataclass(frozen=True)
@@ -252,7 +252,8 @@ def _times(transport: Transport, system: System, bench: MdBench, options: RunOpt
 def _warm(transport: Transport, system: System, bench: MdBench, options: RunOptions) -> Simulation:
     simulation = Simulation(transport, system, options)
     simulation.warm_up()
-    simulation.run(_WARM * bench.nstlist)
+    graphs = options.graph and transport.name in ("loopback", *GRAPH_RUNGS)
+    simulation.run((_WARM if graphs else 1) * bench.nstlist)
     return simulation
 
 
