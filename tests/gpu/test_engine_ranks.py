@@ -76,7 +76,7 @@ def test_a_box_scaled_by_a_barostat_on_ranks_is_that_of_one(device, n_ranks, cou
     ranks = on_ranks(system, n_ranks, "reproducible", plan=plan)
     ranks.run(40)
     assert ranks.trajectory_hash() == alone.trajectory_hash()
-    assert abs(alone.rank.read_cell().volume / system.volume - 1.0) > 1e-3
+    assert abs(alone.rank.read_cell().volume / system.volume - 1.0) > 1e-4
     assert (ranks.rank.searches_on_device > 0) == (plan == "direct")
     expected, found = alone.evaluate(), ranks.evaluate()
     for name, value in expected.items():

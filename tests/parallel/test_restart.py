@@ -67,14 +67,22 @@ def test_restart_of_a_peptide_in_water_gives_the_same_hash_and_files(tmp_path):
     same_results(tmp_path / "whole", tmp_path / "part")
 
 
-@pytest.mark.parametrize("kind", ["isotropic", "semiisotropic"])
-def test_restart_with_a_barostat_on_other_ranks_gives_the_same_hash_and_files(pulsemd, kind):
+@pytest.mark.parametrize(
+    ("kind", "pcoupl", "tcoupl"),
+    [
+        ("isotropic", "c-rescale", "v-rescale"),
+        ("semiisotropic", "c-rescale", "v-rescale"),
+        ("isotropic", "parrinello-rahman", "nose-hoover"),
+        ("semiisotropic", "parrinello-rahman", "v-rescale"),
+    ],
+)
+def test_restart_with_a_barostat_on_other_ranks_gives_the_same_hash_and_files(pulsemd, kind, pcoupl, tcoupl):
     values = {"isotropic": ("4.5e-5", "1"), "semiisotropic": ("4.5e-5 3e-5", "1 1")}[kind]
-    given = {"pcoupl": "c-rescale", "pcoupltype": kind, "compressibility": values[0], "ref_p": values[1]}
+    given = {"pcoupl": pcoupl, "pcoupltype": kind, "compressibility": values[0], "ref_p": values[1]}
     given |= {
         "nstpcouple": 3,
         "tau_p": 0.5,
-        "tcoupl": "v-rescale",
+        "tcoupl": tcoupl,
         "tc_grps": "System",
         "tau_t": 0.5,
         "ref_t": 300,

@@ -1,4 +1,4 @@
-"""The box after some steps with a barostat against GROMACS 2022.5 in double precision.
+"""The box after some steps with a barostat against GROMACS 2022.5 in double precision, and energies of Nose and Hoover.
 
 Each reference is the box of the last frame of ``gmx_d grompp -maxwarn 9; gmx_d mdrun -ntmpi 1 -ntomp 1`` of a bundled
 system (``conf.gro``, ``topol.top``) with `SETTINGS` and the case's, as the full-precision file t.trr has it. C-rescale
@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from pulsemd.engine.options import RunOptions
+from pulsemd.engine.reporters import Reporter
 from pulsemd.engine.simulation import Simulation
 from pulsemd.engine.system import prepare_system
 from pulsemd.halo import open_transport
@@ -41,12 +42,17 @@ tau-p = 2
 """
 REACTION_FIELD = "coulombtype = reaction-field\nepsilon-rf = 0\n"
 PME = "coulombtype = pme\nfourier-nx = 40\nfourier-ny = 40\nfourier-nz = 40\npme-order = 5\n"
-BERENDSEN = "pcoupl = berendsen\ncompressibility = 4.5e-5\nref-p = 1\n"
+ONE_BAR = "compressibility = 4.5e-5\nref-p = 1\n"
+BERENDSEN = "pcoupl = berendsen\n" + ONE_BAR
 STILL = (
     "tcoupl = berendsen\ntc-grps = System\ntau-t = 1000000\nref-t = 0\nnsttcouple = 1\npcoupl = c-rescale\n"
 )
-ISOTROPIC = STILL + "compressibility = 4.5e-5\nref-p = 1\n"
-SEMIISOTROPIC = STILL + "pcoupltype = semiisotropic\ncompressibility = 4.5e-5 3e-5\nref-p = 1 100\n"
+LAYERS = "pcoupltype = semiisotropic\ncompressibility = 4.5e-5 3e-5\nref-p = 1 100\n"
+MOVING = "pcoupl = parrinello-rahman\n"
+HOOVER = (
+    "tcoupl = nose-hoover\ntc-grps = System\ntau-t = 0.5\nref-t = 300\nnsttcouple = 1\nnh-chain-length = 1\n"
+)
+ISOTROPIC, SEMIISOTROPIC = STILL + ONE_BAR, STILL + LAYERS
 
 CASES = {
     "isotropic berendsen, reaction field": (
@@ -69,22 +75,56 @@ CASES = {
         PME + SEMIISOTROPIC,
         [[3.2774085, 0, 0], [0, 3.2774085, 0], [0, 0, 3.27778384]],
     ),
+    "isotropic parrinello-rahman, reaction field": (
+        "water-ethanol",
+        REACTION_FIELD + MOVING + ONE_BAR,
+        [[3.27855243, 0, 0], [0, 3.27855243, 0], [0, 0, 3.27855243]],
+    ),
+    "semiisotropic parrinello-rahman and nose-hoover, reaction field": (
+        "water-ethanol",
+        REACTION_FIELD + HOOVER + MOVING + LAYERS,
+        [[3.27854526, 0, 0], [0, 3.27854526, 0], [0, 0, 3.27861498]],
+    ),
 }
 """Bundled system, settings, and the box in nm."""
+
+
+TEMPERATURES, CONSERVED = (6.033340, 120.028330, 136.319418), (-40840.995392, -40964.539831, -40936.933467)
+"""Of steps 0, 5 and 10 of the last case, K and kJ/mol."""
+
+
+def start(folder, name, settings):
+    """A bundled system with these settings, and its files' configuration."""
+    (folder / "run.mdp").write_text(SETTINGS + settings)
+    files = system_files(name)
+    topology, table, frame, found = read_system(files.configuration, files.topology, folder / "run.mdp")
+    found = found.with_drawn_seeds()
+    return prepare_system(topology, table, found, frame.positions, frame.velocities, frame.box), frame
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_box_with_a_barostat_follows_gmx(tmp_path, case):
     name, settings, expected = CASES[case]
-    (tmp_path / "run.mdp").write_text(SETTINGS + settings)
-    files = system_files(name)
-    topology, table, frame, found = read_system(files.configuration, files.topology, tmp_path / "run.mdp")
-    system = prepare_system(
-        topology, table, found.with_drawn_seeds(), frame.positions, frame.velocities, frame.box
-    )
+    system, frame = start(tmp_path, name, settings)
     with open_transport("loopback") as transport:
         simulation = Simulation(transport, system, RunOptions(precision="reproducible"))
         simulation.run(STEPS)
         box = simulation.gather().cell.user_box
-    assert np.abs(np.array(expected) - frame.box).max() > 1e-3
-    np.testing.assert_allclose(box, expected, rtol=0, atol=2e-7)
+    change = np.abs(np.array(expected) - frame.box).max()
+    assert change > 1e-5
+    np.testing.assert_allclose(box, expected, rtol=0, atol=1e-4 * change)
+
+
+def test_kinetic_and_conserved_energy_with_nose_and_hoover_follow_gmx(tmp_path):
+    """As ``gmx_d energy`` has them of the last case."""
+    name, settings, _ = CASES["semiisotropic parrinello-rahman and nose-hoover, reaction field"]
+    records = []
+    with open_transport("loopback") as transport:
+        simulation = Simulation(
+            transport, start(tmp_path, name, settings)[0], RunOptions(precision="reproducible"),
+            [Reporter(5, energies=lambda step, time, record: records.append(record))],
+        )  # fmt: skip
+        simulation.run(STEPS + 1)
+    found = np.array([[record["temperature"], record["conserved"]] for record in records])
+    np.testing.assert_allclose(found[:, 0], TEMPERATURES, atol=1e-3)
+    np.testing.assert_allclose(np.diff(found[:, 1]), np.diff(CONSERVED), atol=0.05)

@@ -131,14 +131,20 @@ def strain_message(strain: Float64, step: int) -> str:
     )
 
 
-def check_barostat(s: RunSettings, topology: Topology) -> None:
+def check_barostat(s: RunSettings, topology: Topology, box: Float64) -> None:
     """Refuse what a barostat cannot do.
 
     Raises
     ------
     InputError
-        If there are position restraints whose reference positions are not to be scaled with the box.
+        If there are position restraints whose reference positions are not to be scaled with the box, or the files'
+        `box` (3, 3) is one whose vectors do not keep their directions.
     """
+    if s.pcoupl == "parrinello-rahman" and s.pcoupltype == "semiisotropic" and box[2, :2].any():
+        raise InputError(
+            "pcoupl = parrinello-rahman with pcoupltype = semiisotropic needs a box whose third vector is along z; use "
+            "pcoupl = c-rescale"
+        )
     kinds = {"position_restraint", "flat_bottom"} & {k for k, terms in topology.terms.items() if len(terms)}
     if s.pcoupl != "no" and kinds and s.refcoord_scaling != "all":
         raise InputError(

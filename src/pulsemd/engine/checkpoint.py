@@ -6,7 +6,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Iterator
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, astuple, fields, replace
 from os import PathLike
 from typing import Any
 
@@ -18,6 +18,7 @@ from pulsemd.base.errors import InputError
 from pulsemd.base.version import VERSION
 from pulsemd.domain.lattice import lattice_transform, to_lattice
 from pulsemd.engine.cell import Cell
+from pulsemd.engine.extended import Extended
 from pulsemd.engine.simulation import Simulation
 from pulsemd.engine.system import Continuation, System
 from pulsemd.forcefield.nonbonded import LennardJonesTable
@@ -36,6 +37,7 @@ def take_checkpoint(simulation: Simulation, topology_hash: str) -> Checkpoint | 
     """The state of a simulation, on rank 0; collective."""
     system = simulation.system
     frame, (thermostat_work, barostat_work) = simulation.gather(), simulation.rank.read_work()
+    extended = simulation.rank.read_extended()
     searched = None if simulation.search_is_next else simulation.gather_searched()
     if frame is None:
         return None
@@ -53,6 +55,7 @@ def take_checkpoint(simulation: Simulation, topology_hash: str) -> Checkpoint | 
         list_cutoff=simulation.r_list,
         thermostat_work=thermostat_work,
         barostat_work=barostat_work,
+        extended=astuple(extended),
         precision=simulation.options.precision,
         settings=_plain(system.settings),
         topology=topology_hash,
@@ -128,6 +131,7 @@ def continued_system(
             checkpoint.thermostat_work,
             checkpoint.barostat_work,
             now,
+            Extended(*checkpoint.extended),
         ),
         checkpoint.image,
     )

@@ -25,6 +25,7 @@ class StepFlags:
     energies: bool = False
     thermostat: bool = False
     barostat: bool = False
+    box_moves: bool = False
     remove_com: bool = False
 
     @property
@@ -40,14 +41,16 @@ def step_flags(settings: RunSettings, step: int, energies: bool) -> StepFlags:
         step=step,
         energies=energies,
         thermostat=thermostat > 0 and step % thermostat == 0,
-        barostat=scales_box(s, step),
+        barostat=s.pcoupl != "no" and step % s.nstpcouple == 0,
+        box_moves=s.pcoupl == "parrinello-rahman" and scales_box(s, step),
         remove_com=com > 0 and step % com == 0,
     )
 
 
 def scales_box(settings: RunSettings, step: int) -> bool:
-    """Whether a step ends with a barostat."""
-    return settings.pcoupl != "no" and step % settings.nstpcouple == 0
+    """Whether a step ends in another box; that of Parrinello and Rahman moves in the step after its pressure."""
+    later = 1 if settings.pcoupl == "parrinello-rahman" else 0
+    return settings.pcoupl != "no" and (step - later) % settings.nstpcouple == 0
 
 
 def kinetic_intervals(settings: RunSettings) -> tuple[int, int]:

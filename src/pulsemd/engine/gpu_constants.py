@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from pulsemd.base.errors import ConfigError
 from pulsemd.base.units import BOLTZMANN
 from pulsemd.engine.bath import bath_of
 from pulsemd.engine.coupling import degrees_of_freedom
@@ -16,6 +17,9 @@ from pulsemd.kernels.update.gpu import UpdateConstants
 def update_constants(system: System) -> UpdateConstants:
     """Masses, waters, constraints and virtual sites, time step and thermostat."""
     s, topology = system.settings, system.topology
+    for name in ("tcoupl", "pcoupl"):
+        if (method := getattr(s, name)) in ("nose-hoover", "parrinello-rahman"):
+            raise ConfigError(f"--device cuda: {name} = {method} runs on CPUs only; use --device cpu")
     n_dof = degrees_of_freedom(topology, s)
     return UpdateConstants(
         box=system.box,

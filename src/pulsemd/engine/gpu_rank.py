@@ -31,6 +31,7 @@ from pulsemd.engine.coupling import (
     step_flags,
 )
 from pulsemd.engine.energies import ENERGY_SCALE, FORCE_SCALE, N_PAIR_SUMS, N_SUMS, SLOTS, VIRIAL, StepSums
+from pulsemd.engine.extended import Extended
 from pulsemd.engine.gpu_barostat import DeviceCells, gpu_cell
 from pulsemd.engine.gpu_constants import update_constants
 from pulsemd.engine.gpu_failure import failure_on_device
@@ -298,6 +299,10 @@ class GpuRank:
     def read_work(self) -> tuple[float, float]:
         """Work of the thermostat and of the barostat so far, kJ/mol; waits for the device."""
         return float(self._update.read()["work"]), self._box.read()[1]
+
+    def read_extended(self) -> Extended:
+        """Variables of thermostat and barostat now: there are none."""
+        return Extended()
 
     def read_cell(self) -> Cell:
         """The cell now; waits for the device."""

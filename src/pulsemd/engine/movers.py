@@ -119,15 +119,18 @@ class Movers:
         com: Float64 | None = None,
         virial: NDArray[np.float64] | NDArray[np.int64] | None = None,
         virial_scale: float = 0.0,
+        kick: float = 1.0,
     ) -> int:
         """One leap-frog step of all owned atoms; arguments and result as `leapfrog_settle`.
 
-        The forces of virtual sites go to their parents, and with it their part of the virial.
+        `kick` multiplies what forces do. Those of virtual sites go to their parents, and with it their part of the
+        virial.
         """
         com = np.zeros(3) if com is None else com
         virial = self._no_virial if virial is None else virial
         box, inverse = self._box, self._inverse
         spread_sites(x, f, f_scale, *self._local_sites, box, virial, virial_scale)
+        f_scale *= kick
         self._networks.begin(x, v, f, f_scale, dt, scale, com)
         bad = leapfrog_free(x, v, f, f_scale, self._free, self.mass, inverse, dt, scale, com)
         for rows, geometry in self._waters:

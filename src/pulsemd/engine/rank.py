@@ -37,6 +37,16 @@ from pulsemd.engine.energies import (
     Kinetic,
     StepSums,
 )
+from pulsemd.engine.extended import (
+    Extended,
+    Friction,
+    accelerate_box,
+    advance_thermostat,
+    box_energy,
+    friction_of,
+    move_box,
+    thermostat_energy,
+)
 from pulsemd.engine.lattice import LatticeForces
 from pulsemd.engine.local import local_exclusions
 from pulsemd.engine.movers import Movers
@@ -94,6 +104,7 @@ class Rank:
         self.reproducible = options.precision == "reproducible"
         self.flags = StepFlags()
         self.thermostat_work = self.barostat_work = 0.0
+        self.extended = Extended()
         self.cell = self.searched_cell = system.cell
         self.strained = ""
         self.n_searches = 0
@@ -131,7 +142,7 @@ class Rank:
         self._kinetic_sums = np.zeros(5, self._sum_type)
         self._kinetic = transport.reduce(5, self._sum_type)
         self._energies = transport.reduce(N_SUMS + 9, self._sum_type)
-        self._kinetic_before = Kinetic(0.0, np.zeros(3), 0.0)
+        self._kinetic_before, self._kinetic_after = Kinetic(0.0, np.zeros(3), 0.0), np.zeros(3)
         self.found = StepSums(np.zeros(N_SUMS + 9))
         self.capacity = 0
         self._failure: Failure | None = None
@@ -187,6 +198,7 @@ class Rank:
         """Go on inside a list lifetime that was built from the positions of its search."""
         self.place(earlier.x)
         self.thermostat_work, self.barostat_work = earlier.thermostat_work, earlier.barostat_work
+        self.extended = earlier.extended
         self._set_cell(earlier.cell)
 
     def rows(self) -> LocalAtoms:
@@ -216,6 +228,10 @@ class Rank:
     def read_work(self) -> tuple[float, float]:
         """Work of the thermostat and of the barostat so far, kJ/mol."""
         return self.thermostat_work, self.barostat_work
+
+    def read_extended(self) -> Extended:
+        """Variables of thermostat and barostat now."""
+        return self.extended
 
     def read_cell(self) -> Cell:
         """The cell now."""
@@ -356,7 +372,7 @@ class Rank:
     def update(self) -> None:
         """Thermostat, kick, drift, constraints, barostat; where they are wanted also the global sums."""
         flags = self.flags
-        scale, com = 1.0, np.zeros(3)
+        scale, com, friction = 1.0, np.zeros(3), None
         if flags.sums or flags.thermostat or flags.remove_com:
             before = self._sum_kinetic()
             kinetic, along_z = before.energy, before.along_z
@@ -364,42 +380,79 @@ class Rank:
                 com = before.momentum / self.total_mass
                 kinetic -= 0.5 * float(before.momentum @ before.momentum) / self.total_mass
                 along_z -= 0.5 * float(before.momentum[2] * com[2])
-            if flags.thermostat:
+            if flags.thermostat and self.system.settings.tcoupl == "nose-hoover":
+                friction = self._rub(kinetic)
+                scale = friction.scale
+            elif flags.thermostat:
                 scale = self._thermostat(kinetic)
                 self.thermostat_work += kinetic * (scale * scale - 1.0)
-            self._kinetic_before = Kinetic(kinetic * scale * scale, before.momentum, along_z * scale * scale)
-        self._move(scale, com)
-        if flags.sums:
-            self._finish_sums(self._kinetic_before, self._sum_kinetic())
+                kinetic, along_z = kinetic * scale * scale, along_z * scale * scale
+            self._kinetic_before = Kinetic(kinetic, before.momentum, along_z)
+        if flags.box_moves:
+            self._drag(0.0 if friction is None else friction.loss)
+        self._move(scale, com, 1.0 if friction is None else friction.kick)
+        stress = self._finish_sums(self._kinetic_before, self._sum_kinetic()) if flags.sums else None
+        if flags.box_moves:
+            self._move_box()
+        if flags.barostat and stress is not None:
+            self._couple_cell(stress)
 
-    def _finish_sums(self, before: Kinetic, after: Kinetic) -> None:
-        """Global sums of the step, and what the barostat makes of them."""
-        kinetic = 0.5 * (before.energy + after.energy)
+    def _finish_sums(self, before: Kinetic, after: Kinetic) -> Stress:
+        """Global sums of the step."""
+        s, kinetic = self.system.settings, 0.5 * (before.energy + after.energy)
+        if s.pcoupl == "parrinello-rahman":
+            self.barostat_work = -box_energy(s, self.extended, self.cell)
         works, volume = (self.thermostat_work, self.barostat_work), self.cell.volume
         found = StepSums(self._sum_energies(), kinetic, *works, volume)
         if self.flags.energies:
             self.found = found
-        if self.flags.barostat:
-            self._scale_cell(
-                Stress(0.5 * (before.diagonal + after.diagonal), found.virial, volume), after.diagonal
-            )
+        self._kinetic_after = after.diagonal
+        return Stress(0.5 * (before.diagonal + after.diagonal), found.virial, volume)
 
-    def _scale_cell(self, stress: Stress, kinetic: NDArray[np.float64]) -> None:
-        """Couple the cell; lattice positions stay, so atoms scale with it. The same on every rank."""
+    def _couple_cell(self, stress: Stress) -> None:
+        """Let the pressure act on the cell; lattice positions stay, so atoms scale with it. The same on every rank."""
         s, dispersion = self.system.settings, self.system.dispersion
-        if self.strained:
+        pressure = stress.pressure(dispersion)
+        if s.pcoupl == "parrinello-rahman":
+            self.extended = accelerate_box(s, self.extended, pressure, self.cell)
             return
-        factors = cell_factors(s, stress.pressure(dispersion), stress.volume, self.flags.step)
+        factors = cell_factors(s, pressure, stress.volume, self.flags.step)
+        if not self._scale_cell(factors):
+            return
+        velocities_too = s.pcoupl == "c-rescale"
+        self.barostat_work += scaling_work(stress, self._kinetic_after, factors, velocities_too, dispersion)
+        if velocities_too:
+            self.velocities[...] = self.velocities / factors
+
+    def _scale_cell(self, factors: NDArray[np.float64]) -> bool:
+        """Scale lengths along x, y and z; False if the pair list is not good for it, or was not before."""
+        if self.strained:
+            return False
         cell = self.cell.scaled(factors)
         strain = np.diag(np.linalg.solve(self.searched_cell.box, cell.box))
         if not is_allowed(strain):
             self.strained = strain_message(strain, self.flags.step)
-            return
-        velocities_too = s.pcoupl == "c-rescale"
-        self.barostat_work += scaling_work(stress, kinetic, factors, velocities_too, dispersion)
-        if velocities_too:
-            self.velocities[...] = self.velocities / factors
+            return False
         self._set_cell(cell)
+        return True
+
+    def _rub(self, kinetic: float) -> Friction:
+        """Nose and Hoover's thermostat takes note of the kinetic energy; what it does in this step."""
+        s = self.system.settings
+        self.extended = advance_thermostat(s, self.extended, kinetic, self.n_dof)
+        self.thermostat_work = -thermostat_energy(s, self.extended, self.n_dof)
+        return friction_of(s, self.extended)
+
+    def _drag(self, loss: float) -> None:
+        """What a box that moves does to velocities, besides a thermostat with this loss."""
+        s = self.system.settings
+        kept = 1.0 - s.nstpcouple * s.dt * self.extended.rates / (1.0 - loss)
+        self.velocities[...] = self.velocities * kept
+
+    def _move_box(self) -> None:
+        factors, extended = move_box(self.system.settings, self.extended)
+        if self._scale_cell(factors):
+            self.extended = extended
 
     def _set_cell(self, cell: Cell) -> None:
         if cell is self.cell:
@@ -420,7 +473,7 @@ class Rank:
             kinetic, target, self.n_dof, s.tau_t, s.nsttcouple * s.dt, s.ld_seed, self.flags.step
         )
 
-    def _move(self, scale: float, com: NDArray[np.float64]) -> None:
+    def _move(self, scale: float, com: NDArray[np.float64], kick: float) -> None:
         bad = self._movers.advance(
             self.x,
             self.velocities,
@@ -431,6 +484,7 @@ class Rank:
             com,
             self._constraint_virial if self.flags.sums else None,
             ENERGY_SCALE if self.reproducible else 0.0,
+            kick,
         )
         if self._bath is not None:
             later = self._add_noise(self._bath)

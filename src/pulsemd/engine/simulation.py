@@ -72,7 +72,7 @@ class Simulation:
         self.nstlist = choose_nstlist(system, options)
         self.r_list = choose_list_cutoff(system, self.nstlist) if earlier is None else earlier.list_cutoff
         check_cutoff(self.r_list, system.box)
-        check_barostat(system.settings, system.topology)
+        check_barostat(system.settings, system.topology, system.user_box)
         self.rank = new_rank(transport, system, options, self.r_list, self.nstlist)
         self.grid = self.rank.grid
         self._pending = PendingReports(self.rank.energies_ahead, self.rank.frames_ahead)

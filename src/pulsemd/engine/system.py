@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -20,6 +20,7 @@ from pulsemd.domain.lattice import (
 from pulsemd.engine.cell import Cell
 from pulsemd.engine.coupling import maxwell_velocities
 from pulsemd.engine.energies import energy_names
+from pulsemd.engine.extended import Extended
 from pulsemd.engine.molecules import BondTree, bond_tree
 from pulsemd.engine.movers import Movers
 from pulsemd.forcefield.dispersion import DispersionCorrection
@@ -45,6 +46,8 @@ class Continuation:
     nstlist : int, steps between two searches
     thermostat_work, barostat_work : float, kJ/mol, so far
     cell : Cell, at `System.step`
+    extended : Extended
+        Variables of thermostat and barostat.
     """
 
     x: NDArray[np.int32]
@@ -53,6 +56,7 @@ class Continuation:
     thermostat_work: float
     barostat_work: float
     cell: Cell
+    extended: Extended = field(default_factory=Extended)
 
 
 @dataclass(frozen=True, eq=False)

@@ -52,7 +52,7 @@ class RunSettings:
         Of every coupled group alike; -1 and 0 without a thermostat.
     nsttcouple, nstpcouple : int
         Resolved as gmx does when the file says -1.
-    pcoupl : {'no', 'berendsen', 'c-rescale'}
+    pcoupl : {'no', 'berendsen', 'c-rescale', 'parrinello-rahman'}
     tau_p : float, ps
     compressibility, ref_p : tuple of float, 1/bar and bar
         One number for all directions, or with ``pcoupltype`` semiisotropic one for x and y and one for z.
@@ -119,12 +119,12 @@ class RunSettings:
     rvdw_switch: float = 0.0
     rvdw: float = 1.0
     dispcorr: Literal["no", "ener", "enerpres", "allener", "allenerpres"] = "no"
-    tcoupl: Literal["no", "v-rescale", "berendsen"] = "no"
+    tcoupl: Literal["no", "v-rescale", "berendsen", "nose-hoover"] = "no"
     nsttcouple: int = 10
     tc_grps: tuple[str, ...] = ()
     tau_t: float = -1.0
     ref_t: float = 0.0
-    pcoupl: Literal["no", "berendsen", "c-rescale"] = "no"
+    pcoupl: Literal["no", "berendsen", "c-rescale", "parrinello-rahman"] = "no"
     pcoupltype: Literal["isotropic", "semiisotropic"] = "isotropic"
     nstpcouple: int = 10
     tau_p: float = 1.0

@@ -54,6 +54,8 @@ class Checkpoint:
     topology : str
         Hash of topology and parameters.
     versions : mapping
+    extended : four float
+        Variables of thermostat and barostat, where these have any.
     nstlist : int
         Steps between two searches; 0, in early files: as in the settings.
     """
@@ -74,6 +76,7 @@ class Checkpoint:
     versions: Mapping[str, str]
     nstlist: int = 0
     barostat_work: float = 0.0
+    extended: tuple[float, ...] = ()
     searched_box: NDArray[np.float64] | None = None
     searched_user_box: NDArray[np.float64] | None = None
 

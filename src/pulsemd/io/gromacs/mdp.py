@@ -331,6 +331,8 @@ class _Reader:
             self.ignored += [f"{name} (only with tcoupl)" for name in given]
             return replace(s, **{name: _DEFAULTS[name] for name in given})
         self._check_bath(s, "tcoupl")
+        if s.tcoupl == "nose-hoover" and s.ref_t == 0:
+            self.refuse("ref_t", "tcoupl = nose-hoover needs a ref_t above 0")
         if s.nsttcouple == -1:
             return replace(s, nsttcouple=_DEFAULTS["nsttcouple"])
         if s.nsttcouple < 1:

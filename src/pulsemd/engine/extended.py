@@ -1,0 +1,127 @@
+"""Thermostat and barostat with variables of their own: Nose and Hoover, Parrinello and Rahman.
+
+The leap-frog forms of gmx 2022. Both act on what the step before has found: the thermostat on the kinetic energy of the
+old velocities, the barostat on the pressure of the step before.
+
+References
+----------
+S. Nose, Mol. Phys. 52, 255 (1984); W. G. Hoover, Phys. Rev. A 31, 1695 (1985); M. Parrinello, A. Rahman, J. Appl.
+Phys. 52, 7182 (1981).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pulsemd.base.units import BAR, BOLTZMANN
+from pulsemd.engine.cell import Cell
+from pulsemd.forcefield.settings import RunSettings
+
+Float64 = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Extended:
+    """Variables beside positions and velocities.
+
+    Parameters
+    ----------
+    xi, friction : float, 1 and 1/ps
+        Of the thermostat; the first is the time integral of the second.
+    inside, along_z : float, 1/ps
+        Relative rates of change of lengths along x and y, and along z.
+    """
+
+    xi: float = 0.0
+    friction: float = 0.0
+    inside: float = 0.0
+    along_z: float = 0.0
+
+    @property
+    def rates(self) -> Float64:
+        """Relative rates of lengths along x, y and z, (3,), 1/ps."""
+        return np.array([self.inside, self.inside, self.along_z])
+
+
+@dataclass(frozen=True)
+class Friction:
+    """What the thermostat does to a step: v <- scale (v + ...) + kick dt f / m.
+
+    Parameters
+    ----------
+    scale, kick : float
+    loss : float
+        Half the coupling interval times the friction.
+    """
+
+    scale: float
+    kick: float
+    loss: float
+
+
+def thermostat_mass(s: RunSettings) -> float:
+    """1/Q of gmx, 1/(K ps^2)."""
+    return 1.0 / ((s.tau_t / (2.0 * math.pi)) ** 2 * s.ref_t)
+
+
+def advance_thermostat(s: RunSettings, before: Extended, kinetic: float, n_dof: int) -> Extended:
+    """The thermostat after one coupling interval; `kinetic` in kJ/mol, of the old velocities."""
+    interval, temperature = s.nsttcouple * s.dt, 2.0 * kinetic / (n_dof * BOLTZMANN)
+    friction = before.friction + interval * thermostat_mass(s) * (temperature - s.ref_t)
+    return replace(before, xi=before.xi + 0.5 * interval * (before.friction + friction), friction=friction)
+
+
+def friction_of(s: RunSettings, now: Extended) -> Friction:
+    """What the thermostat does to a step in which it acts."""
+    loss = 0.5 * s.nsttcouple * s.dt * now.friction
+    return Friction((1.0 - loss) / (1.0 + loss), 1.0 / (1.0 + loss), loss)
+
+
+def thermostat_energy(s: RunSettings, now: Extended, n_dof: int) -> float:
+    """Energy of the thermostat, kJ/mol."""
+    kinetic = 0.5 * now.friction**2 / thermostat_mass(s)
+    return n_dof * BOLTZMANN * (kinetic + s.ref_t * now.xi)
+
+
+def box_masses(s: RunSettings, cell: Cell) -> Float64:
+    """Inverse masses of the box along x and y, and along z, (2,), in nm bar^-1 ps^-2 nm^-2."""
+    longest = float(np.diag(cell.user_box).max())
+    soft = np.broadcast_to(np.array(s.compressibility), (2,))
+    inverse: Float64 = 4.0 * math.pi**2 * soft / (3.0 * s.tau_p**2 * longest)
+    return inverse
+
+
+def accelerate_box(s: RunSettings, before: Extended, pressure: Float64, cell: Cell) -> Extended:
+    """The rates of the box after one coupling interval; `pressure` (3,) in bar.
+
+    Where edges are of unequal length, gmx takes means of force over mass in place of the force over the whole mass,
+    which does not conserve its energy.
+    """
+    interval, squares = s.nstpcouple * s.dt, (cell.user_box**2).sum(1)
+    pull = pressure - np.array(s.ref_p)[[0, 0, -1]]
+    if s.pcoupltype == "isotropic":
+        parts = np.full(2, pull.sum() / squares.sum())
+    else:
+        parts = np.array([pull[:2].sum() / squares[:2].sum(), pull[2] / squares[2]])
+    inside, along_z = interval * cell.volume * box_masses(s, cell) * parts
+    return replace(before, inside=before.inside + float(inside), along_z=before.along_z + float(along_z))
+
+
+def move_box(s: RunSettings, before: Extended) -> tuple[Float64, Extended]:
+    """Factors (3,) on lengths of one coupling interval, and the rates relative to the new lengths."""
+    interval = s.nstpcouple * s.dt
+    inside, along_z = 1.0 + interval * before.inside, 1.0 + interval * before.along_z
+    after = replace(before, inside=before.inside / inside, along_z=before.along_z / along_z)
+    return np.array([inside, inside, along_z]), after
+
+
+def box_energy(s: RunSettings, now: Extended, cell: Cell) -> float:
+    """Energy of the box, kJ/mol: of its motion, and pressure times volume."""
+    masses = box_masses(s, cell)[[0, 0, 1]]
+    squares = (now.rates[:, None] * cell.user_box) ** 2
+    wanted = float(np.array(s.ref_p)[[0, 0, -1]].mean())
+    return (float((squares.sum(1) / masses).sum()) * 0.5 + wanted * cell.volume) / BAR
