@@ -107,7 +107,6 @@ SITE = '<LocalCoordinatesSite p1="0" p2="1" p3="2" pos1="0.1" pos2="0.2" pos3="{
     ("particles", "constraints", "message"),
     [
         ([PARTICLE, '<Particle mass="0"/>'], (), "particle 1 has no mass and is no virtual site; frozen particles are not supported: give it a mass and hold it"),
-        ([PARTICLE] * 5, ((0, 1, 0.1), (1, 2, 0.1), (2, 3, 0.1), (3, 4, 0.1)), "constraint 0 of particles [0, 1] belongs to a group of 5 particles that are not all constrained to one of them"),
         ([PARTICLE, '<Particle mass="0"><TwoParticleAverageSite p1="0" p2="0" w1="0.5" w2="0.5"/></Particle>'], ((0, 1, 0.1),), "constraint 0 of particles [0, 1]: a constrained particle has no mass"),
         ([PARTICLE] * 3 + [f'<Particle mass="0">{SITE.format(z=0.1, o=1, p=0, x3=-1)}</Particle>'], (), "virtual site of particle 3: LocalCoordinatesSite with these weights is not supported"),
         ([PARTICLE] * 3 + [f'<Particle mass="0">{SITE.format(z=0, o=0.5, p=0.5, x3=0)}</Particle>'], (), "its origin must be one of its particles"),

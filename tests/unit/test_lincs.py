@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pulsemd.engine.networks import find_triangles
 from pulsemd.kernels.constraints.lincs import couple_constraints, lincs, worst_rotation
 from pulsemd.kernels.constraints.shake import leapfrog_shake
 from pulsemd.topology.groups import constraint_links
@@ -99,3 +100,10 @@ def test_of_a_network_only_atoms_with_one_constraint_stay_with_their_partner(mos
     assert len(links) == tied - (most < N)
     degree = np.bincount(pairs.ravel())
     assert most == N or (degree[links] == 1).any(1).all()
+
+
+def test_triangles_among_constraints_are_found():
+    ends = np.array([[0, 1], [2, 1], [2, 3], [3, 1], [3, 4], [4, 5], [5, 0]], np.int32)
+    order = np.argsort(ends.ravel(), kind="stable")
+    offset = np.concatenate([[0], np.cumsum(np.bincount(ends.ravel()))])
+    assert find_triangles(offset, (order // 2).astype(np.int32), ends).tolist() == [[1, 2, 3]]

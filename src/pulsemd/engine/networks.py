@@ -40,6 +40,9 @@ Float64 = NDArray[np.float64]
 BROKEN = 0.05
 """Cosine of the angle by which a constraint turns in one step at which it is broken."""
 
+LIGHT = 4.0
+"""Mass [amu] below which an atom in a triangle of constraints couples them so strongly that the series diverges."""
+
 GROWTH = 1.2
 """Arrays grow to this multiple of what is needed."""
 
@@ -94,19 +97,35 @@ class ConstraintNetworks:
             atom = topology.describe_atom(int(self._gid[np.argmin(mass)]))
             raise InputError(f"constraints: {atom} has no mass; constrained atoms need one")
         self._inverse_mass = 1.0 / mass
+        self._order = settings.lincs_order
         self._weights = 1.0 / np.sqrt(self._inverse_mass[self._ends].sum(1))
         order = np.argsort(self._ends.ravel(), kind="stable")
         self._of_atom = (order // 2).astype(np.int32)
         counts = np.bincount(self._ends.ravel(), minlength=len(self._gid))
         self._offset = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self._look_for_triangles(mass)
+
+    def _look_for_triangles(self, mass: Float64) -> None:
+        """Take twice the terms where constraints close triangles, in which the series converges slowly, as gmx does."""
+        triangles = find_triangles(self._offset, self._of_atom, self._ends)
+        if len(triangles) == 0:
+            return
+        self._order *= 2
+        light = mass[triangles].min(1) < LIGHT
+        if light.any():
+            names = [self._describe(int(self._gid[a])) for a in triangles[np.argmax(light)]]
+            raise InputError(
+                f"constraints: those of {', '.join(names)} close a triangle with a light atom, which LINCS cannot "
+                "solve in a large molecule; constrain bonds alone (constraints = all-bonds or h-bonds), not angles"
+            )
 
     def table(self) -> NetworkTable | None:
         """What a GPU that has all atoms needs; None without networks."""
         if not self.exists:
             return None
-        order, iterations = self._settings.lincs_order, self._settings.lincs_iter
+        iterations = self._settings.lincs_iter
         arrays = (self._gid, self._inverse_mass, self._ends, self._lengths, self._weights)
-        return NetworkTable(*arrays, order, iterations)
+        return NetworkTable(*arrays, self._order, iterations)
 
     def bind(self, local_row: Int32, n_owned: int, transport: Transport | None) -> None:
         """Take over the rows of a new list lifetime; collective if there is a transport of several ranks.
@@ -133,7 +152,7 @@ class ConstraintNetworks:
         owner = np.full(len(self._gid), -1, np.int32)
         for other, atoms in enumerate(transport.alltoall([mine] * size)):
             owner[atoms] = other
-        depth = (self._settings.lincs_order + 1) * (self._settings.lincs_iter + 1)
+        depth = (self._order + 1) * (self._settings.lincs_iter + 1)
         near = _within(mine, self._offset, self._of_atom, self._ends, depth)
         near = near[owner[near] != rank]
         wanted = [near[owner[near] == other] for other in range(size)]
@@ -228,7 +247,7 @@ class ConstraintNetworks:
             self._local,
             self._coupled,
             box,
-            self._settings.lincs_order,
+            self._order,
             self._settings.lincs_iter,
             found,
         )
@@ -279,3 +298,26 @@ def _within(start, offset, of_atom, ends, depth):  # type: ignore[no-untyped-def
                     n += 1
         edge = found[:n]
     return np.flatnonzero(reached).astype(np.int32)
+
+
+@njit(cache=True, nogil=True)
+def find_triangles(offset, of_atom, ends):  # type: ignore[no-untyped-def]
+    """Three atoms that are all constrained to each other, (t, 3) int64, ascending."""
+    found = [(0, 0, 0) for _ in range(0)]
+    for a in range(offset.size - 1):
+        for k in range(offset[a], offset[a + 1]):
+            b = ends[of_atom[k], 0] + ends[of_atom[k], 1] - a
+            if b <= a:
+                continue
+            for m in range(offset[b], offset[b + 1]):
+                c = ends[of_atom[m], 0] + ends[of_atom[m], 1] - b
+                if c <= b:
+                    continue
+                for n in range(offset[a], offset[a + 1]):
+                    if ends[of_atom[n], 0] + ends[of_atom[n], 1] - a == c:
+                        found.append((a, b, c))
+    result = np.empty((len(found), 3), np.int64)
+    for t in range(len(found)):
+        for d in range(3):
+            result[t, d] = found[t][d]
+    return result

@@ -47,7 +47,7 @@ def sort_constraints(pairs: Int32, lengths: Float64, mass: Float64, file: str | 
     Raises
     ------
     TopologyError
-        For a particle without mass, or constraints that are not all around one atom.
+        For a particle without mass.
     """
     for i in np.flatnonzero((mass[pairs] == 0).any(1))[:1]:
         raise TopologyError(
@@ -59,31 +59,11 @@ def sort_constraints(pairs: Int32, lengths: Float64, mass: Float64, file: str | 
     order = np.argsort(group[pairs[:, 0]] if len(pairs) else pairs[:, 0], kind="stable")
     used, first, counts = np.unique(group[pairs[order, 0]], return_index=True, return_counts=True)
     sizes = np.diff(offset)[used]
-    _require_stars(pairs[order], first, counts, sizes, order, file)
     triangles = np.flatnonzero((counts == 3) & (sizes == 3))
     water, settled = _waters(pairs, lengths, mass, order[first[triangles][:, None] + np.arange(3)])
     rest = np.ones(len(pairs), bool)
     rest[settled] = False
     return Constraints(*water, pairs[rest], lengths[rest])
-
-
-def _require_stars(
-    pairs: Int32, first: NDArray[np.int64], counts: NDArray[np.int64], sizes: NDArray[np.int64],
-    order: NDArray[np.int64], file: str | None,
-) -> None:  # fmt: skip
-    """Every group of constraints must have an atom that is constrained to all its others."""
-    for begin, count, size in zip(first, counts, sizes, strict=True):
-        if size <= 3:
-            continue
-        partners = np.bincount(np.unique(pairs[begin : begin + count], return_inverse=True)[1].ravel())
-        if partners.max() < size - 1:
-            i = int(order[begin])
-            raise TopologyError(
-                f"constraint {i} of particles {pairs[begin].tolist()} belongs to a group of {size} particles that are "
-                "not all constrained to one of them, which is not supported; constrain bonds to hydrogens only "
-                "(constraints=HBonds)",
-                file,
-            )
 
 
 def _waters(

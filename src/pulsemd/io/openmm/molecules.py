@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulsemd.topology.exclusions import to_rows
-from pulsemd.topology.groups import update_groups
+from pulsemd.topology.groups import MOST_TOGETHER, constraint_links, update_groups
 from pulsemd.topology.records import MoleculeType
 from pulsemd.topology.terms import Terms
 from pulsemd.topology.virtual_sites import Site, virtual_sites
@@ -173,7 +173,8 @@ class _Shares:
         sites = virtual_sites(self.sites(m))
         (water, lengths), excluded = self._settles.of(m), self._excluded.of(m)[0].astype(np.int64)
         links: list[NDArray[Any]] = [water[:, [0, 1]], water[:, [0, 2]], sites.links]
-        links += [terms["constraint"].atoms] if "constraint" in terms else []
+        if "constraint" in terms:
+            links.append(constraint_links(n, terms["constraint"].atoms.astype(np.int64), MOST_TOGETHER)[0])
         exclusion_offset, exclusion_atoms = to_rows(n, np.concatenate([excluded, excluded[:, ::-1]]))
         group_offset, group_atoms = update_groups(n, np.concatenate(links).astype(np.int64))
         start = s.names.start[part].copy()
