@@ -89,16 +89,6 @@ def test_captured_exchange_replayed_over_a_rebind_brings_new_rows(device):
     assert channel.generation == generation
 
 
-def test_readers_that_wait_by_themselves_find_the_arrival_words(device):
-    (transport,) = local_transports("nvshmem-fused", 2, (0,), TIMEOUT)
-    channel, _, plans = bound(transport, wait=False)
-    channel.forward()
-    transport.check()
-    signals, stride = (int(word) for word in transport.device.to_host(channel.arrival)[:2])
-    assert signals != 0
-    assert stride >= 16 * len(plans[0].pulses)
-
-
 def test_rows_that_never_arrive_end_the_wait_with_a_report(device):
     transports = local_transports("nvshmem-fused", 2, (0, 0), 0.3, options=ExchangeOptions(share=0.25))
 

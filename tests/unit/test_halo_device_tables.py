@@ -14,6 +14,7 @@ from pulsemd.halo.device.routes import share_routes
 from pulsemd.halo.device.tables import (
     ARRIVAL,
     REVERSE_ARRIVAL,
+    REVERSE_PUT,
     SCATTERED,
     SIGNAL_BYTES,
     WORD_KINDS,
@@ -132,7 +133,8 @@ class World:
             self.put(message, half)
             at(message["signal"], 1)[0] = epoch
         for pulse, rank in order:
-            assert self.word(rank, REVERSE_ARRIVAL, pulse)[0] == epoch
+            stored = self.memory.direct[rank, self.plans[rank].pulses[pulse].send_rank]
+            assert self.word(rank, REVERSE_ARRIVAL if stored else REVERSE_PUT, pulse)[0] == epoch
             message = tables.messages[rank, pulse]
             for group in tables.groups[message["add_begin"] : message["add_end"]]:
                 self.wait(tables, rank, group, epoch)

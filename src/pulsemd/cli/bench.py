@@ -74,6 +74,7 @@ def bench_md(args: argparse.Namespace) -> int:
             transport=None,
             ranks_per_gpu=ranks_per_gpu,
             timeout=args.timeout,
+            rungs=args.transport,
         )
     print(json.dumps({"rows": rows}) if args.json else table(rows, _SHOWN_OF_MD))
     return 0
@@ -108,6 +109,7 @@ def bench_halo(args: argparse.Namespace) -> int:
         transport=None,
         ranks_per_gpu=args.ranks_per_gpu,
         timeout=args.timeout,
+        rungs=args.transport,
     )
     rows = [_completed(row) for row in found]
     if args.out:

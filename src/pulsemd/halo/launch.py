@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -100,6 +100,7 @@ def launch_gpus(
     ranks_per_gpu: int = 1,
     timeout: float | None = None,
     faults: str | None = None,
+    rungs: Collection[str] = ("mpi",),
 ) -> Any:
     """Run a function on ``n_processes`` new processes that drive one GPU each and hold ``ranks_per_gpu`` plan-ranks.
 
@@ -111,10 +112,12 @@ def launch_gpus(
     payload : object
     transport : str or None
         'auto' or one of `pulsemd.halo.rungs.ladder.GPU_RUNGS`. None: the function gets the `GpuWorld`, in which it can
-        open one rung after the other; the processes are started by mpirun where there is one.
+        open one rung after the other.
     ranks_per_gpu : int
     timeout, faults : optional
         As in `launch`.
+    rungs : collection of str
+        With None, what may be opened: for ``mpi`` the processes are started by mpirun, where there is one.
 
     Returns
     -------
@@ -143,7 +146,8 @@ def launch_gpus(
     problem = find_device_problem()
     if problem is not None:
         raise TransportError(problem)
-    mpi = transport == "mpi" or (transport is None and n_processes > 1 and find_mpi_problem() is None)
+    wanted = transport is None and n_processes > 1 and "mpi" in rungs
+    mpi = transport == "mpi" or (wanted and find_mpi_problem() is None)
     import_module(TRANSPORTS["shmem"])
     limit = wait_limit(timeout)
     ticket = {

@@ -1,5 +1,4 @@
-// Signals between processes, and the one wait of the library, for kernels that exchange rows and for kernels that read
-// rows which an exchange brings.
+// Signals between processes, and the one wait of the library.
 //
 // A signal is a 64-bit word on a cache line of its own. It holds an epoch, never decreases, is stored with release and
 // loaded with acquire at system scope, and is compared with >=, so a peer that runs ahead cannot make anybody miss it.
@@ -12,10 +11,8 @@
 
 constexpr int SIGNAL_STRIDE = 16;  // words from one signal to the next: 128 bytes
 
-// Kinds of wait, in the order of pulsemd.halo.faults.WAITS. The first four are kinds of signal words too; the word kind
-// SCATTERED says that rows which came by the network lie in their slots, and is awaited as FORWARDED.
+// Kinds of wait, in the order of pulsemd.halo.faults.WAITS.
 enum WaitKind { ARRIVAL, CREDIT, REVERSE_ARRIVAL, REVERSE_CREDIT, FORWARDED, REDUCED };
-constexpr int SCATTERED = 4, WORD_KINDS = 5;
 
 // Where a process stores that it gave up, and why. In symmetric memory, one for each process.
 struct Controls {
@@ -39,14 +36,6 @@ struct ChannelState {
   uint64 forward_done, reverse_done;
   uint64 channel;
   uint64 unused[7];
-};
-
-// What a kernel needs to wait for a channel's rows by itself.
-struct HaloArrival {
-  const uint64* signals;  // arrival words of local rank 0
-  uint64 rank_stride;     // words from one local rank to the next
-  const ChannelState* state;
-  Controls* controls;
 };
 
 __device__ __forceinline__ uint64 load_acquire(const uint64* word) {
@@ -105,16 +94,4 @@ __device__ __forceinline__ bool wait_until(const uint64* word, uint64 epoch, Con
       return false;
     }
   }
-}
-
-// Wait until all rows of the last exchange of a channel have come; called by all threads of a block. A kernel that
-// reads ghost rows calls it when the channel was told to leave the wait to its readers, and returns at once on false.
-__device__ __forceinline__ bool wait_for_halo(const HaloArrival* halo, int rank) {
-  const ChannelState* state = halo->state;
-  const uint64 epoch = state->forward_epoch;
-  const uint64* words = halo->signals + rank * halo->rank_stride;
-  bool here = true;
-  for (int pulse = threadIdx.x; pulse < state->n_pulses; pulse += blockDim.x)
-    here = wait_until(words + pulse * SIGNAL_STRIDE, epoch, halo->controls, state->channel, ARRIVAL, rank, pulse) && here;
-  return __syncthreads_and(here);
 }

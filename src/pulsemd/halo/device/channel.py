@@ -16,9 +16,9 @@ from pulsemd.halo.device.cuda_programs import THREADS, WAYS, forward_program, re
 from pulsemd.halo.device.region import Region
 from pulsemd.halo.device.routes import Routes
 from pulsemd.halo.device.tables import (
+    MOST_PARTS,
     SIGNAL_BYTES,
     WORD_KINDS,
-    HostTables,
     Memory,
     forward_tables,
     reverse_tables,
@@ -32,7 +32,6 @@ DIRECTIONS: Final = ("forward", "reverse", "both")
 _N_PULSES, _FORWARD, _FORWARD_SETTLED, _REVERSE, _REVERSE_SETTLED, _HALF, _CHANNEL = 0, 1, 2, 3, 4, 5, 8
 _STATE_WORDS: Final = 16
 _GROWTH: Final = 1.25
-_MOST_BLOCKS: Final = 64
 _SEND_SIDE: Final = (1, 2)  # waits for the rank that a pulse sends to: its credit, the rows it gives back
 
 
@@ -71,9 +70,6 @@ class FusedChannel:
     releases : FusedChannel, optional
         A channel with the same plans whose ghost rows have been read when an exchange of this one begins in its stream;
         then that exchange lets the senders overwrite them, and the next forward of that channel need not wait.
-    wait : bool
-        Whether the forward exchange ends only when all ghost rows have come. Else kernels that read them wait by
-        themselves with `wait_for_halo` of arrival.cuh, given `arrival`.
     directions : {'both', 'forward', 'reverse'}
         Which exchanges are called.
     most : int
@@ -88,8 +84,6 @@ class FusedChannel:
     row_bytes : int
     generation : int
         Grows when captured launches of this channel become invalid.
-    arrival : (4,) uint64, CuPy
-        `HaloArrival` of arrival.cuh; its address stays.
     """
 
     per_launch: ClassVar[int] = 2**31
@@ -104,7 +98,6 @@ class FusedChannel:
         stream: Any = None,
         *,
         releases: FusedChannel | None = None,
-        wait: bool = True,
         directions: str = "both",
         most: int = 0,
     ) -> None:
@@ -116,19 +109,19 @@ class FusedChannel:
         name, self._field = transport.field(array)
         self.description, self.generation = f"channel {name!r}", 0
         self._name, self._transport, self._device = name, transport, transport.device
-        self._array, self._stream, self._releases, self._wait = array, stream, releases, wait
+        self._array, self._stream, self._releases = array, stream, releases
         self._forwards, self._reverses = directions != "reverse", directions != "forward"
         self._way = "land" if transport.may_put else transport.options.way
         self.most = most
         self.row_bytes = array.shape[2] * array.dtype.itemsize
         self._slots = self._buffer_rows = self._blocks = self._released = 0
-        self._flags = np.int32(0)
+        self._made_here = np.int32(0)
         self._signals: Region | None = None
         self._buffers: dict[str, Region] = {}
         self._under_way = ""
+        self._found_places: dict[str, int] = {}
         device = transport.device
         self._state = device.zeros(_STATE_WORDS, np.uint64)
-        self.arrival = device.zeros(4, np.uint64)
         self._counters = device.zeros(0, np.uint32)
         self._tables = {way: TableBuffers(device) for way in ("forward", "reverse")}
         self._number = transport.register(self, stream)
@@ -169,7 +162,7 @@ class FusedChannel:
             room = table_room(direction, transport.n_local, routes.n_pulses, self.most)
             moved = self._tables[direction].upload(table, room) or moved
         self._set_state(routes.n_pulses, memory.half)
-        self._prepare(tables, moved)
+        self._prepare(list(tables), moved, routes)
         self._device.synchronize()
 
     def parts(self, direction: str) -> ChannelParts:
@@ -244,27 +237,28 @@ class FusedChannel:
         state = self._device.to_host(self._state)
         state[_N_PULSES], state[_HALF], state[_CHANNEL] = n_pulses, half, self._number
         state[_FORWARD_SETTLED], state[_REVERSE_SETTLED] = state[_FORWARD], state[_REVERSE]
-        assert self._signals is not None
-        words = [self._signals.own(0), self._signals.stride // 8, self._state.data.ptr]
-        arrival = np.array([*words, self._transport.control_words.data.ptr], np.uint64)
         with self._device.current():
             self._state.set(state)
-            self.arrival.set(arrival)
 
     # Launches
 
-    def _prepare(self, tables: dict[str, HostTables], moved: bool) -> None:
-        """Launches with the addresses and the grid of now, where they changed."""
-        kernels = {direction: self._kernel(direction) for direction in tables}
-        wanted = max((table.longest * kernels[d][1] for d, table in tables.items()), default=0)
-        blocks = self._transport.options.blocks or min(_MOST_BLOCKS, -(-int(_GROWTH * wanted) // THREADS))
+    def _prepare(self, directions: Sequence[str], moved: bool, routes: Routes) -> None:
+        """Launches with the addresses and the grid of now, where they changed.
+
+        A message has a word for each block of its sender, so all processes come to the same grids.
+        """
+        kernels = {direction: self._kernel(direction) for direction in directions}
+        rows = int(routes.tables[:, :, (N_SEND, N_RECV)].max(initial=0))
+        wanted = rows * max((units for _, units in kernels.values()), default=1)
+        blocks = min(MOST_PARTS, self._transport.options.blocks or -(-int(_GROWTH * wanted) // THREADS))
         released = 0 if self._releases is None else self._releases.generation
-        flags = np.int32(self._wait + 2 * (self.most > 0))
-        known = released == self._released and flags == self._flags
-        if not moved and blocks <= _GROWTH * self._blocks and known:
+        made_here = np.int32(self.most > 0)
+        if blocks > _GROWTH * self._blocks:
+            self._blocks, moved = max(blocks, 1), True
+        if not moved and released == self._released and made_here == self._made_here:
             return
-        self._blocks, self._released, self._flags = max(blocks, 1), released, flags
-        self._launches = {direction: self._bind(direction, *kernels[direction]) for direction in tables}
+        self._released, self._made_here = released, made_here
+        self._launches = {direction: self._bind(direction, *kernels[direction]) for direction in directions}
         if self._forwards:
             self._release = self._bind_release()
         self.generation += 1
@@ -279,13 +273,9 @@ class FusedChannel:
         return transport.memory.kernel(program, f"halo_{direction}"), units
 
     def _bind(self, direction: str, kernel: Kernel, units: int) -> list[Callable[[], None]]:
-        """The launches of an exchange: as many pulses in each as find a place on the device together."""
+        """The launches of an exchange: as many pulses in each as find a place on every device together."""
         transport, n_local = self._transport, self._transport.n_local
-        places = int(
-            kernel.blocks_per_multiprocessor(THREADS)
-            * self._device.n_multiprocessors
-            * transport.options.share
-        )
+        places = self._places(kernel)
         if places < n_local:
             raise TransportError(
                 f"{self.description}: {n_local} plan-ranks of a process need as many blocks at once, the GPU's "
@@ -300,7 +290,6 @@ class FusedChannel:
         row_units = self._field.stride // (self.row_bytes // units)
         launches = []
         for first in range(0, self._slots, pulses):
-            last = [self._flags] if direction == "forward" else []
             launches.append(
                 kernel.bind(
                     (blocks, n_local, min(pulses, self._slots - first)),
@@ -315,7 +304,7 @@ class FusedChannel:
                     np.int32(units),
                     np.int32(self._slots),
                     np.int32(first),
-                    *last,
+                    self._made_here,
                     released,
                     released_state,
                     stream=self._stream,
@@ -323,6 +312,14 @@ class FusedChannel:
                 )
             )
         return launches
+
+    def _places(self, kernel: Kernel) -> int:
+        """Blocks of a kernel that an exchange may have at once, the least of all processes; collective when new."""
+        if kernel.name not in self._found_places:
+            own = kernel.blocks_per_multiprocessor(THREADS) * self._device.n_multiprocessors
+            shares = self._transport.each(lambda _, control: control.allgather(own))[0]
+            self._found_places[kernel.name] = int(min(shares) * self._transport.options.share)
+        return self._found_places[kernel.name]
 
     def _bind_release(self) -> Callable[[], None]:
         transport = self._transport
@@ -354,7 +351,7 @@ class FusedChannel:
         self._run("forward")
 
     def forward_end(self) -> None:
-        """From here on in the stream all ghost rows are here, unless their readers wait for them."""
+        """From here on in the stream all ghost rows are here."""
         self._step("forward", "", "forward_end")
 
     def forward(self) -> None:

@@ -4,18 +4,27 @@
 // order of their number, pulse by pulse for all local ranks, so what is awaited never comes after who waits for it, and
 // the host sizes the grid so that all of its blocks find a place at once.
 //
+// A message that is stored comes in parts: each block of the sender stores its share and signals it by a word of its
+// own, so that no block waits for another, and the receiver waits for as many words. All processes launch an exchange
+// with the same number of blocks. A message that is put is one part.
+//
 // Rows that a peer writes are read by plain loads after an acquire, never through the non-coherent cache: no pointer
 // here is __restrict__.
 #pragma once
 
 #include "arrival.cuh"
 
+// Kinds of signal words: the first four kinds of wait; rows that came by a put lie in their slots (awaited as FORWARDED),
+// or have come back by one (awaited as REVERSE_ARRIVAL).
+constexpr int SCATTERED = 4, REVERSE_PUT = 5, WORD_KINDS = 6;
+constexpr int MOST_PARTS = 64;  // words of a signal, and blocks of a message
+
 // A message of one local plan-rank and pulse, in one direction; written by pulsemd.halo.device.tables.
 struct Message {
   uint64 target;      // rows at the peer that take ours; for a put the own staging rows
   uint64 put_target;  // where a put goes; 0: `target` is stored to directly
   uint64 put_bytes;
-  uint64 signal;   // the peer's word that announces our rows
+  uint64 signal;   // the peer's words that announce our rows
   uint64 credit;   // the word at the peer that sends to us, by which we let it send again
   uint64 landing;  // own rows that the peer puts to and that are scattered from here; 0: it stores into their slots
   uint64 target_half;  // bytes between the halves of `target` and `put_target` that even and odd epochs use
@@ -45,11 +54,17 @@ struct Seat {
 
   __device__ int index() const { return rank * slots + pulse; }
   __device__ uint64* word(int kind, int of_pulse) const {
-    return signals + (size_t(rank * WORD_KINDS + kind) * slots + of_pulse) * SIGNAL_STRIDE;
+    return signals + (size_t(rank * WORD_KINDS + kind) * slots + of_pulse) * MOST_PARTS;
   }
-  __device__ bool wait(int word_kind, int of_pulse, int kind, uint64 epoch, const Message& message) const {
+  __device__ bool wait(const uint64* word, int of_pulse, int kind, uint64 epoch, const Message& message) const {
     if (message.skip >> kind & 1) return true;
-    return wait_until(word(word_kind, of_pulse), epoch, controls, state->channel, kind, rank, of_pulse);
+    return wait_until(word, epoch, controls, state->channel, kind, rank, of_pulse);
+  }
+  // Wait for all parts of a message that is stored, one thread for each.
+  __device__ bool wait_for_parts(int kind, uint64 epoch, const Message& message) const {
+    bool here = true;
+    if (threadIdx.x < gridDim.x) here = wait(word(kind, pulse) + threadIdx.x, pulse, kind, epoch, message);
+    return here;
   }
 };
 
@@ -76,25 +91,21 @@ __device__ __forceinline__ void announce(uint64 word, uint64 epoch, int process)
   store_release(reinterpret_cast<uint64*>(word), epoch);
 }
 
-// Group k of a message, from group_begin - 1 on: first the items that wait for nothing.
-__device__ __forceinline__ Group group_of(const Message& message, const Group* groups, int k) {
-  if (k < message.group_begin) return {message.begin, message.end, 0, 0};
-  return groups[k];
-}
-
-// Wait for a group's signals, one thread for each, and for the credit if it is owed; all threads of the block learn
+// Wait for a group's signals, one thread for each word, and for the credit if it is owed; all threads of the block learn
 // whether all came. `waits` holds word kind * slots + pulse.
 __device__ __forceinline__ bool wait_for_group(const Seat& seat, const Message& message, const int* waits,
                                                const Group& group, int kind, uint64 epoch, int credit_kind,
                                                uint64 credit) {
-  const int n = group.wait_end - group.wait_begin;
+  const int n = (group.wait_end - group.wait_begin) * gridDim.x;
   bool here = true;
   for (int k = threadIdx.x; k < n; k += THREADS) {
-    const int word = waits[group.wait_begin + k];
-    here = seat.wait(word / seat.slots, word % seat.slots, kind, epoch, message) && here;
+    const int word = waits[group.wait_begin + k / gridDim.x], part = k % gridDim.x;
+    const int word_kind = word / seat.slots, pulse = word % seat.slots;
+    if (part == 0 || word_kind < SCATTERED)
+      here = seat.wait(seat.word(word_kind, pulse) + part, pulse, kind, epoch, message) && here;
   }
-  if (credit && threadIdx.x == n % THREADS)
-    here = seat.wait(credit_kind, seat.pulse, credit_kind, credit, message) && here;
+  if (credit && threadIdx.x == THREADS - 1)
+    here = seat.wait(seat.word(credit_kind, seat.pulse), seat.pulse, credit_kind, credit, message) && here;
   return __syncthreads_and(here);
 }
 
@@ -127,19 +138,21 @@ __device__ __forceinline__ bool is_last(Counter* counter, uint64 total) {
   return __syncthreads_or(last);
 }
 
-// Announce a complete message; called by all threads of the block that was last to store its rows. The signal is stored
-// by the thread that took part in the counting, with release at system scope: all rows of all blocks come before it.
-__device__ __forceinline__ void complete(const Message& message, uint64 epoch) {
+// Announce this block's part of a message, all rows of which its threads have stored: the release at system scope comes
+// after what they did before they met. The last block puts what goes by a put. Called by all threads.
+__device__ __forceinline__ void complete(const Message& message, uint32* counter, uint64 epoch) {
 #if NETWORK
   if (message.put_target) {
     const uint64 half = epoch % 2 * message.target_half;
-    pulsemd_put_signal(reinterpret_cast<void*>(message.put_target + half),
-                       reinterpret_cast<const void*>(message.target + half), message.put_bytes,
-                       reinterpret_cast<uint64*>(message.signal), epoch, message.signal_process);
+    if (is_last(counter, gridDim.x))
+      pulsemd_put_signal(reinterpret_cast<void*>(message.put_target + half),
+                         reinterpret_cast<const void*>(message.target + half), message.put_bytes,
+                         reinterpret_cast<uint64*>(message.signal), epoch, message.signal_process);
     return;
   }
 #endif
-  if (threadIdx.x == 0) store_release(reinterpret_cast<uint64*>(message.signal), epoch);
+  __syncthreads();
+  if (threadIdx.x == 0) store_release(reinterpret_cast<uint64*>(message.signal) + blockIdx.x, epoch);
 }
 
 __device__ __forceinline__ void dawdle(int ns) {

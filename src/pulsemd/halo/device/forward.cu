@@ -2,8 +2,8 @@
 // (units of a row, 0: an argument), NETWORK, THREADS.
 //
 // A block stores its share of the rows that depend on nothing, then of those that are forwarded, group by group, each
-// after the signal of the pulse that brings them. The last block of a message signals the receiver. Rows for a peer
-// that stores do not reach are gathered into staging rows and put; there they land, and the receiver scatters them.
+// after the signals of the pulse that brings them, and signals the receiver. Rows for a peer that stores do not reach are
+// gathered into staging rows and put; there they land, and the receiver scatters them.
 #include "exchange.cuh"
 
 #if UNIT_BYTES == 16
@@ -49,6 +49,17 @@ struct Batch {
     for (int k = 0; k < BATCH; ++k)
       if (first + k * step < end) target[place[k]] = value[k];
   }
+
+  // What remains of a share behind the first rows, which are loaded.
+  __device__ __forceinline__ void copy_rest(const int2* items, const Unit* rows, Unit* target, int first, int step,
+                                            int end, int units) {
+    store(target, first, step, end);
+    for (int index = first + BATCH * step; index < end; index += BATCH * step) {
+      find(items, index, step, end, units);
+      load(rows, index, step, end);
+      store(target, index, step, end);
+    }
+  }
 };
 
 // Put rows that came by the network into their slots. Ghost rows are written only here, after their arrival; the sender
@@ -56,7 +67,7 @@ struct Batch {
 __device__ __forceinline__ bool scatter(const Seat& seat, const Message& message, Unit* rows, const int* ghosts,
                                         uint32* counter, uint64 epoch, int units) {
   bool here = true;
-  if (threadIdx.x == 0) here = seat.wait(ARRIVAL, seat.pulse, ARRIVAL, epoch, message);
+  if (threadIdx.x == 0) here = seat.wait(seat.word(ARRIVAL, seat.pulse), seat.pulse, ARRIVAL, epoch, message);
   if (!__syncthreads_and(here)) return false;
   const Unit* landing = reinterpret_cast<const Unit*>(message.landing);
   const int n = (message.scatter_end - message.scatter_begin) * units;
@@ -69,26 +80,28 @@ __device__ __forceinline__ bool scatter(const Seat& seat, const Message& message
 
 // Arguments: `rows` of local rank 0, `rank_units` from one local rank to the next; `released`: messages of a channel
 // whose ghost rows have been read when this kernel begins, with `released_state`, or null; `first`: pulse of the first
-// row of blocks; `flags`: 1 unless readers of the ghost rows wait by themselves, 2 where kernels make the tables.
+// row of blocks; `made_here`: whether kernels make the tables.
 extern "C" __global__ void __launch_bounds__(THREADS)
     halo_forward(ChannelState* state, const Message* messages, const Group* groups, const int* waits, const int2* items,
                  const int* ghosts, uint32* counters, uint64* signals, Controls* controls, Unit* rows, uint64 rank_units,
-                 int row_units, int slots, int first, int flags, const Message* released,
+                 int row_units, int slots, int first, int made_here, const Message* released,
                  const ChannelState* released_state) {
-  if (flags & 2) wait_for_earlier();
+  if (made_here) wait_for_earlier();
   const Seat seat = {state, controls, signals, slots, int(blockIdx.y), first + int(blockIdx.z)};
   const Message message = messages[seat.index()];  // a copy: nothing of it is loaded again after a wait
   const uint64 settled = state->forward_settled, n_pulses = state->n_pulses;
   const int units = UNITS ? UNITS : row_units;
   const int start = blockIdx.x * THREADS + threadIdx.x, step = gridDim.x * THREADS;
+  int index = message.begin * units + start, end = message.end * units;  // a pulse that the plan lacks has no rows
   Batch batch;
-  if (seat.pulse < n_pulses) batch.find(items, message.begin * units + start, step, message.end * units, units);
+  batch.find(items, index, step, end, units);
   // Up to here nothing that a kernel has written lately: tables that the host makes are older than any of these.
   wait_for_earlier();
   let_later_start();
+  Unit* own = rows + seat.rank * rank_units;
+  batch.load(own, index, step, end);  // on its way while the epoch and the credit are
   const uint64 epoch = load_relaxed(&state->forward_epoch) + 1;
   if (seat.pulse >= n_pulses || load_relaxed(&controls->abort)) return;
-  Unit* own = rows + seat.rank * rank_units;
   // Whatever reads our ghost rows came before this kernel in its stream: the senders may overwrite them.
   if (blockIdx.x == 0 && threadIdx.x == 0) {
     allow(message.credit, epoch - 1, message.credit_process);
@@ -96,38 +109,34 @@ extern "C" __global__ void __launch_bounds__(THREADS)
       allow(released[seat.index()].credit, released_state->forward_epoch, released[seat.index()].credit_process);
   }
   Unit* target = reinterpret_cast<Unit*>(message.target);
-  for (int k = message.group_begin - 1; k < message.group_end; ++k) {
-    const Group group = group_of(message, groups, k);
-    const bool depends = group.wait_end > group.wait_begin;
-    const int end = group.end * units;
-    int index = group.begin * units + start;
-    if (k >= message.group_begin) batch.find(items, index, step, end, units);
-    if (!depends) batch.load(own, index, step, end);  // while the credit is on its way
-    const uint64 credit = k < message.group_begin && epoch - 1 > settled ? epoch - 1 : 0;
-    if (!wait_for_group(seat, message, waits, group, FORWARDED, epoch, CREDIT, credit)) return;
+  const uint64 credit = epoch - 1 > settled ? epoch - 1 : 0;
+  if (!wait_for_group(seat, message, waits, {}, FORWARDED, epoch, CREDIT, credit)) return;
+  if (message.delay) dawdle(message.delay);
+  batch.copy_rest(items, own, target, index, step, end, units);
+  for (int k = message.group_begin; k < message.group_end; ++k) {
+    const Group group = groups[k];
+    index = group.begin * units + start, end = group.end * units;
+    batch.find(items, index, step, end, units);
+    if (!wait_for_group(seat, message, waits, group, FORWARDED, epoch, CREDIT, 0)) return;
     if (message.delay) dawdle(message.delay);
-    if (depends) batch.load(own, index, step, end);
-    batch.store(target, index, step, end);
-    for (index += BATCH * step; index < end; index += BATCH * step) {
-      batch.find(items, index, step, end, units);
-      batch.load(own, index, step, end);
-      batch.store(target, index, step, end);
-    }
+    batch.load(own, index, step, end);
+    batch.copy_rest(items, own, target, index, step, end, units);
   }
-  // Completes the rows of this message; awaited as ARRIVAL by the peer, or as FORWARDED by its later pulses.
-  uint32* sent = counters + 2 * seat.index();
-  const bool last = is_last(sent, gridDim.x);
-  if (last) {
-    complete(message, epoch);
-    if (is_last(&state->forward_done, n_pulses * gridDim.y) && threadIdx.x == 0) state->forward_epoch = epoch;
+  // Awaited as ARRIVAL by the peer, or as FORWARDED by its later pulses.
+  uint32* counter = counters + 2 * seat.index();
+  complete(message, counter, epoch);
+  // All threads of this block have read the epoch. By a warp that waits for nothing here.
+  if (threadIdx.x == THREADS - 1 && count(&state->forward_done) == n_pulses * gridDim.y * gridDim.x - 1) {
+    state->forward_done = 0;
+    state->forward_epoch = epoch;
   }
 #if NETWORK
   if (message.landing) {
-    scatter(seat, message, own, ghosts, sent + 1, epoch, units);
+    scatter(seat, message, own, ghosts, counter + 1, epoch, units);
     return;
   }
 #endif
-  if (last && (flags & 1) && threadIdx.x == 0) seat.wait(ARRIVAL, seat.pulse, ARRIVAL, epoch, message);
+  if (blockIdx.x == 0) seat.wait_for_parts(ARRIVAL, epoch, message);
 }
 
 // The ghost rows of the last exchange have been read: one block of one thread for each local rank and pulse.

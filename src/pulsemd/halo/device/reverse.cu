@@ -65,6 +65,12 @@ __device__ __forceinline__ void add_listed(Unit& sum, const Item& item, const ui
   for (int k = item.begin; k < item.end; ++k) add_to_sum(sum, unit_at(more[k], offset));
 }
 
+// Group k of a message, from group_begin - 1 on: first the items that wait for nothing.
+__device__ __forceinline__ Group group_of(const Message& message, const Group* groups, int k) {
+  if (k < message.group_begin) return {message.begin, message.end, 0, 0};
+  return groups[k];
+}
+
 struct Exchange {
   const Seat& seat;
   const Message& message;
@@ -76,19 +82,24 @@ struct Exchange {
   uint64 epoch, settled, half;  // half: units to the half of the own landing rows that this epoch uses
   int units;
 
-  // Send back the ghost rows of a group.
-  __device__ __forceinline__ void give_back(const Group& group, int start, int step) const {
+  // The item of a unit, on its way while something else is awaited.
+  __device__ __forceinline__ Item item_of(int index, const Group& group) const {
+    return index < group.end * units ? items[index / units] : Item{};
+  }
+
+  // Send back the ghost rows of a group; `item`: of the first unit.
+  __device__ __forceinline__ void give_back(const Group& group, Item item, int start, int step) const {
     Unit* target = reinterpret_cast<Unit*>(message.target + (WAY == LAND ? epoch % 2 * message.target_half : 0));
     const bool listed = group.wait_end > group.wait_begin;
     if (WAY == PULL && !listed) return;  // they lie where they are read
-    for (int index = group.begin * units + start; index < group.end * units; index += step) {
-      const Item item = items[index / units];
+    for (int index = group.begin * units + start; index < group.end * units;) {
       const int unit = index % units;
       Unit sum = rows[size_t(item.slot) * units + unit];
       if (WAY != PUSH && listed) add_listed(sum, item, more, half + unit);
       if (WAY == LAND) target[size_t(item.target) * units + unit] = sum;
       if (WAY == PULL) rows[size_t(item.slot) * units + unit] = sum;
       if (WAY == PUSH) add_unit(target + size_t(item.target) * units + unit, sum);
+      item = item_of(index += step, group);
     }
   }
 
@@ -96,13 +107,14 @@ struct Exchange {
   __device__ __forceinline__ bool give_back_all(int start, int step) const {
     for (int k = message.group_begin - 1; k < message.group_end; ++k) {
       const Group group = group_of(message, groups, k);
+      const Item item = item_of(group.begin * units + start, group);
       // LAND: the half is free again. PUSH: the owner's rows may be added to. PULL owes nothing: the owner has read the
       // rows of an exchange before that exchange ended here.
       const bool owed = k < message.group_begin && (WAY == PUSH || (WAY == LAND && epoch > settled + 2));
       const uint64 credit = owed ? WAY == PUSH ? epoch : epoch - 2 : 0;
       if (!wait_for_group(seat, message, waits, group, REVERSE_ARRIVAL, epoch, REVERSE_CREDIT, credit)) return false;
       if (message.delay) dawdle(message.delay);
-      give_back(group, start, step);
+      give_back(group, item, start, step);
     }
     return true;
   }
@@ -111,12 +123,15 @@ struct Exchange {
   __device__ __forceinline__ bool add_all(int start, int step) const {
     for (int k = message.add_begin; k < message.add_end; ++k) {
       const Group group = groups[k];
+      int index = group.begin * units + start;
+      Item item = item_of(index, group);
       if (!wait_for_group(seat, message, waits, group, REVERSE_ARRIVAL, epoch, 0, 0)) return false;
-      for (int index = group.begin * units + start; index < group.end * units; index += step) {
-        const Item item = items[index / units];
-        Unit sum = unit_at(item.first, half + index % units);
-        for (int n = item.begin; n < item.end; ++n) add_to_sum(sum, unit_at(more[n], half + index % units));
-        add_unit(rows + size_t(item.slot) * units + index % units, sum);
+      while (index < group.end * units) {
+        const int unit = index % units;
+        Unit sum = unit_at(item.first, half + unit);
+        for (int n = item.begin; n < item.end; ++n) add_to_sum(sum, unit_at(more[n], half + unit));
+        add_unit(rows + size_t(item.slot) * units + unit, sum);
+        item = item_of(index += step, group);
       }
     }
     return true;
@@ -134,7 +149,7 @@ __device__ __forceinline__ void settle(const Seat& seat, const Message* messages
   if (WAY != PULL) return;
   for (int k = threadIdx.x; k < n; k += THREADS) {
     const Seat other = {seat.state, seat.controls, seat.signals, seat.slots, k / n_pulses, k % n_pulses};
-    other.wait(REVERSE_CREDIT, other.pulse, REVERSE_CREDIT, epoch, messages[other.index()]);
+    other.wait(other.word(REVERSE_CREDIT, other.pulse), other.pulse, REVERSE_CREDIT, epoch, messages[other.index()]);
   }
 }
 
@@ -142,16 +157,20 @@ __device__ __forceinline__ void settle(const Seat& seat, const Message* messages
 extern "C" __global__ void __launch_bounds__(THREADS)
     halo_reverse(ChannelState* state, const Message* messages, const Group* groups, const int* waits, const Item* items,
                  const uint64* more, uint32* counters, uint64* signals, Controls* controls, Unit* rows,
-                 uint64 rank_units, int row_units, int slots, int first, const Message* released,
+                 uint64 rank_units, int row_units, int slots, int first, int made_here, const Message* released,
                  const ChannelState* released_state) {
-  wait_for_earlier();
-  let_later_start();
-  const uint64 epoch = state->reverse_epoch + 1, settled = state->reverse_settled;
+  if (made_here) wait_for_earlier();
   const int n_pulses = state->n_pulses;
   const Seat seat = {state, controls, signals, slots, int(blockIdx.y), n_pulses - 1 - first - int(blockIdx.z)};
-  if (seat.pulse < 0 || load_relaxed(&controls->abort)) return;
-  const Message message = messages[seat.index()];
+  Message message = {};
+  if (seat.pulse >= 0) message = messages[seat.index()];
+  const uint64 settled = state->reverse_settled;
   const int units = UNITS ? UNITS : row_units;
+  // Up to here nothing that a kernel has written lately: tables that the host makes are older than any of these.
+  wait_for_earlier();
+  let_later_start();
+  const uint64 epoch = load_relaxed(&state->reverse_epoch) + 1;
+  if (seat.pulse < 0 || load_relaxed(&controls->abort)) return;
   if (blockIdx.x == 0 && threadIdx.x == 0) {
     if (WAY == PUSH) allow(message.credit, epoch, message.credit_process);
     if (released)  // their readers came before this kernel in its stream
@@ -162,14 +181,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                              epoch, settled, half, units};
   const int start = blockIdx.x * THREADS + threadIdx.x, step = gridDim.x * THREADS;
   if (!exchange.give_back_all(start, step)) return;
-  // Completes the rows of this message; awaited as REVERSE_ARRIVAL by the owner's blocks.
-  const bool last = is_last(counters + seat.index(), gridDim.x);
-  if (last) complete(message, epoch);
+  complete(message, counters + seat.index(), epoch);  // awaited as REVERSE_ARRIVAL by the owner's blocks
   if (!exchange.add_all(start, step)) return;
-  if (WAY == PUSH && last) {
-    const bool here = threadIdx.x || seat.wait(REVERSE_ARRIVAL, seat.pulse, REVERSE_ARRIVAL, epoch, message);
-    if (!__syncthreads_and(here)) return;
-  }
+  if (WAY == PUSH && blockIdx.x == 0 && !__syncthreads_and(seat.wait_for_parts(REVERSE_ARRIVAL, epoch, message))) return;
   if (is_last(&state->reverse_done, uint64(n_pulses) * gridDim.y * gridDim.x)) {
     settle(seat, messages, epoch, n_pulses);
     if (threadIdx.x == 0) state->reverse_epoch = epoch;

@@ -14,9 +14,11 @@ from pulsemd.halo.device.routes import Routes
 from pulsemd.halo.faults import WAITS, Fault
 from pulsemd.halo.plan import N_SEND
 
-ARRIVAL, CREDIT, REVERSE_ARRIVAL, REVERSE_CREDIT, SCATTERED = range(5)
-WORD_KINDS: Final = 5
-SIGNAL_BYTES: Final = 128
+ARRIVAL, CREDIT, REVERSE_ARRIVAL, REVERSE_CREDIT, SCATTERED, REVERSE_PUT = range(6)
+WORD_KINDS: Final = 6
+MOST_PARTS: Final = 64
+"""Words of a signal, so most blocks of a message."""
+SIGNAL_BYTES: Final = 8 * MOST_PARTS
 
 _WORDS: Final = ("target", "put_target", "put_bytes", "signal", "credit", "landing", "target_half")
 _NUMBERS: Final = (
@@ -91,13 +93,6 @@ class HostTables:
     waits: NDArray[np.int32]
     items: NDArray[Any]
     more: NDArray[Any]
-
-    @property
-    def longest(self) -> int:
-        """Items of the message that has most."""
-        n = self.messages["end"] - self.messages["begin"]
-        ends = self.groups[:, 1] - self.groups[:, 0] if len(self.groups) else np.zeros(1, np.int32)
-        return int(max(n.max(initial=0), ends.max(initial=0)))
 
 
 class _Lists:
@@ -213,6 +208,8 @@ class _Sums:
     begin, end : (n,) int64
         Where in ``addresses`` what is added to each is listed.
     pulses, addresses : (m,) int64
+    kinds : (pulses,) list of int
+        Words that announce what comes back by each pulse.
     """
 
     rows: NDArray[np.int64]
@@ -220,6 +217,7 @@ class _Sums:
     end: NDArray[np.int64]
     pulses: NDArray[np.int64]
     addresses: NDArray[np.int64]
+    kinds: list[int]
 
 
 def _sums(routes: Routes, memory: Memory, local: int, way: str) -> _Sums:
@@ -241,9 +239,14 @@ def _sums(routes: Routes, memory: Memory, local: int, way: str) -> _Sums:
     row = np.concatenate(rows)
     order = np.argsort(row, kind="stable")
     unique, begin, count = np.unique(row[order], return_index=True, return_counts=True)
+    kinds = [_back_kind(memory, local, pulse.send_rank) for pulse in plan.pulses]
     return _Sums(
-        unique, begin, begin + count, np.concatenate(pulses)[order], np.concatenate(addresses)[order]
+        unique, begin, begin + count, np.concatenate(pulses)[order], np.concatenate(addresses)[order], kinds
     )
+
+
+def _back_kind(memory: Memory, local: int, peer: int) -> int:
+    return REVERSE_ARRIVAL if memory.direct[local, peer] else REVERSE_PUT
 
 
 def reverse_tables(routes: Routes, memory: Memory, faults: Sequence[Sequence[Fault]], way: str) -> HostTables:
@@ -259,7 +262,8 @@ def reverse_tables(routes: Routes, memory: Memory, faults: Sequence[Sequence[Fau
                 message, memory, k, owner, way, pulse.recv_start - plan.n_owned, int(starts[owner, p])
             )
             message["put_bytes"] = pulse.n_recv * memory.row_bytes
-            message["signal"], message["signal_process"] = memory.word(k, owner, REVERSE_ARRIVAL, p)
+            kind = _back_kind(memory, k, owner)
+            message["signal"], message["signal_process"] = memory.word(k, owner, kind, p)
             message["credit"], message["credit_process"] = memory.word(k, pulse.send_rank, REVERSE_CREDIT, p)
             targets = routes.back[k][p] if way == "push" else np.arange(pulse.n_recv)
             _add_back_groups(lists, message, routes.slots[k], pulse.recv_start, targets, sums, n_addresses)
@@ -338,7 +342,7 @@ def _add_by_pulse(
     for pulse in np.unique(lowest)[::-1]:
         chosen = lowest == pulse
         groups[int(pulse)] = len(lists.groups)
-        waits = [(REVERSE_ARRIVAL, int(p)) for p in _pulses_of(sums, index[chosen])]
+        waits = [(sums.kinds[p], int(p)) for p in _pulses_of(sums, index[chosen])]
         lists.add_group(items[chosen], waits)
     return groups
 

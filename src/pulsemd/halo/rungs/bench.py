@@ -70,24 +70,34 @@ def measure(world: GpuWorld, bench: HaloBench) -> list[dict[str, Any]]:
     """
     results: list[dict[str, Any]] = []
     rungs: list[tuple[GpuTransport, int]] = []
+    say = _Progress(world)
     for name in bench.rungs:
-        begin = time.monotonic()
         try:
             rungs += [_open(world, bench, name, blocks) for blocks in _blocks_of(bench, name)]
         except PulseMDError as error:
             results.append({"transport": name, "path": f"failed: {error}"})
-        if world.process == 0:
-            print(f"{name}: opened in {time.monotonic() - begin:.1f} s", file=sys.stderr, flush=True)
+        say(f"{name} is open")
     for grid in bench.grids:
         for kind in bench.plans:
             for rows in bench.rows:
                 for width in bench.widths:
-                    results += _measure_case(world, rungs, bench, grid, kind, rows, width)
+                    results += _measure_case(world, rungs, bench, grid, kind, rows, width, say)
     if bench.reduce_width:
         results += _measure_sums(rungs, bench)
     return [
         {"device": world.device.name, "n_gpus": world.n_processes, "n_ranks": world.size} | r for r in results
     ]
+
+
+class _Progress:
+    """Tells on the terminal how far process 0 is."""
+
+    def __init__(self, world: GpuWorld) -> None:
+        self._shown, self._begin = world.process == 0, time.monotonic()
+
+    def __call__(self, text: str) -> None:
+        if self._shown:
+            print(f"{time.monotonic() - self._begin:5.1f} s: {text}", file=sys.stderr, flush=True)
 
 
 def _blocks_of(bench: HaloBench, name: str) -> tuple[int, ...]:
@@ -110,6 +120,7 @@ def _measure_case(
     kind: str,
     rows: int,
     width: int,
+    say: _Progress,
 ) -> list[dict[str, Any]]:
     pairs = [bench_plan(grid, rank, rows) for rank in world.ranks]
     plans = [plan for plan, _ in pairs]
@@ -119,9 +130,6 @@ def _measure_case(
     capacity = max(world.gather(max(plan.n_local for plan in plans)))
     timers: list[tuple[dict[str, Any], _Timer]] = []
     for transport, blocks in rungs:
-        if world.process == 0:
-            case = f"{'x'.join(map(str, grid))} ranks, {kind} plan, {rows} rows of {width}"
-            print(f"{transport.name}: {case}", file=sys.stderr, flush=True)
         array = transport.allocate(f"bench {rows} {width}", capacity, width, "float32")
         channel = transport.channel(plans, array)
         sent = max(world.gather(max(sum(p.n_send for p in plan.pulses) for plan in plans)))
@@ -137,7 +145,12 @@ def _measure_case(
             for mode in ("launched", "graph"):
                 if mode == "launched" or getattr(channel, "capturable", True):
                     timers.append((row | {"what": what, "mode": mode}, _Timer(transport, call, mode)))
-    return _run(timers, bench)
+        say(
+            f"{transport.name}: ready for {'x'.join(map(str, grid))} ranks, {kind} plan, {rows} rows of {width}"
+        )
+    found = _run(timers, bench)
+    say("measured")
+    return found
 
 
 def _measure_sums(rungs: list[tuple[GpuTransport, int]], bench: HaloBench) -> list[dict[str, Any]]:
