@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,37 +39,50 @@ def _two_gpus() -> None:
         pytest.skip(problem)
 
 
+DELAYS = "delay pulse=1 us=50; delay rank=0 us=30"
+SUITES: dict[str, tuple[str, dict[str, Any]]] = {
+    **{rung: (rung, {}) for rung in GPU_RUNGS},
+    # Other processes are reached by puts and the own ranks by stores, in the same launches.
+    "nvshmem-fused, puts": ("nvshmem-fused", {"peer_pointers": False}),
+    "nvshmem-fused, delays": ("nvshmem-fused", {"faults": DELAYS}),
+    "nvshmem-pulse, delays": ("nvshmem-pulse", {"faults": DELAYS}),
+}
+
+
+def conform_on_every_rung(world: Any, names: Sequence[str]) -> dict[str, int | str]:
+    """For each suite the cases that passed, or why its rung cannot be used here. All in one start of the processes."""
+    found: dict[str, int | str] = {}
+    for name in names:
+        rung, options = SUITES[name]
+        begin = time.monotonic()
+        try:
+            transport = open_rung(world, rung, **options)
+        except TransportError as error:
+            if isinstance(error, PeerError):
+                raise
+            found[name] = str(error)
+            continue
+        with transport:
+            assert transport.may_put == ("puts" in name)
+            found[name] = conform_on_gpu(transport, {"thorough": False})
+        if world.process == 0:
+            print(f"{name}, {world.size} ranks: {time.monotonic() - begin:.1f} s", flush=True)
+    return found
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("per_gpu", [1, 4])
-@pytest.mark.parametrize("rung", GPU_RUNGS)
-def test_conformance_of_each_rung_passes_on_two_gpus(rung: str, per_gpu: int) -> None:
-    try:
-        count = launch_gpus(
-            2,
-            "pulsemd.halo.rungs.conformance:conform_on_gpu",
-            {"thorough": False},
-            rung,
-            ranks_per_gpu=per_gpu,
-        )
-    except TransportError as error:
-        if isinstance(error, PeerError) or f"--transport {rung}" not in str(error):
-            raise
-        pytest.skip(str(error))
-    assert count >= 36
-
-
-def conform_by_puts(world: Any, options: dict[str, Any]) -> int:
-    """The suite where other processes are reached by puts and the own ranks by stores, in the same launches."""
-    transport = open_rung(world, "nvshmem-fused", peer_pointers=False)
-    assert transport.may_put
-    return conform_on_gpu(transport, options)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("per_gpu", [1, 4])
-def test_conformance_with_puts_of_nvshmem_passes(per_gpu: int) -> None:
-    target = f"{__name__}:conform_by_puts"
-    assert launch_gpus(2, target, {"thorough": False}, None, ranks_per_gpu=per_gpu) >= 36
+def test_conformance_on_every_rung_passes_on_two_gpus(per_gpu: int) -> None:
+    found = launch_gpus(
+        2, f"{__name__}:conform_on_every_rung", tuple(SUITES), None, ranks_per_gpu=per_gpu, timeout=10.0
+    )
+    assert list(found) == list(SUITES)
+    for name, count in found.items():
+        if isinstance(count, str):
+            assert f"--transport {SUITES[name][0]}" in count  # not installed here
+        else:
+            assert count >= 36, name
+    assert isinstance(found["nvshmem-fused"], int)
 
 
 def exchange_until_killed(transport: Any, rung: str) -> None:
@@ -92,10 +106,12 @@ def _using_gpus() -> set[str]:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("rung", ["nvshmem-fused", "nvshmem-stream", "nccl"])
+@pytest.mark.parametrize("rung", ["nvshmem-fused", "nvshmem-pulse", "nvshmem-stream", "nccl", "mpi"])
 def test_process_killed_in_an_exchange_is_named_and_the_gpus_are_free(rung: str) -> None:
     begin, before = time.monotonic(), _using_gpus()
-    with pytest.raises(PeerError, match=r"rank 1 \(process \d+\) killed by SIGKILL") as caught:
+    named = "mpirun" if rung == "mpi" else "rank 1"
+    ending = r"ended with exit code \d+" if rung == "mpi" else "killed by SIGKILL"
+    with pytest.raises(PeerError, match=rf"{named} \(process \d+\) {ending}") as caught:
         launch_gpus(2, f"{__name__}:exchange_until_killed", rung, rung, timeout=10.0)
     assert caught.value.exit_code == 5
     assert time.monotonic() - begin < BOUND + 10.0
