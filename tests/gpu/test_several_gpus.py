@@ -143,6 +143,20 @@ def test_trajectories_on_all_rungs_and_numbers_of_ranks_have_the_hash_of_one_gpu
     assert len(set(found.values()) - {""}) == 1, found
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize(("rung", "waits"), [("nvshmem-fused", 0), ("mpi", 12)])
+def test_host_waits_of_a_step_with_three_pulses_are_reported(tmp_path: Path, rung: str, waits: int) -> None:
+    where = "--device cuda --ranks 8 --ranks-per-gpu 4 --grid 2x2x2 --plan staged --transport"
+    run = run_water(tmp_path, *where.split(), rung, steps=400)
+    _, message = run.communicate()
+    if run.returncode == TransportError.exit_code and f"--transport {rung}" in message:
+        pytest.skip(message)  # the rung is not installed here
+    assert run.returncode == 0, message
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert summary["host_blocking_waits_per_step"] == waits
+    assert 0.0 < summary["launch_share"] < 1.0
+
+
 def children_of(process: int) -> list[int]:
     return [int(pid) for pid in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
 

@@ -83,7 +83,7 @@ class GpuRank:
 
     energies_ahead, frames_ahead = ENERGIES_AHEAD, FRAMES_AHEAD
     all_are_well = False  # of other ranks nothing is known
-    host_waits_per_step = 0
+    host_waits_per_step, host_waited = 0, 0.0
 
     def __init__(
         self, transport: Transport, system: System, options: RunOptions, r_list: float, nstlist: int

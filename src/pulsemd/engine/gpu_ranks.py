@@ -481,6 +481,7 @@ class GpuRanks:
         for later in range(2):  # with a pruning of the lists, and without
             self._try_step(StepFlags(step + later), timer)
         self._set_clock(step)
+        self.transport.host_waited = 0.0
 
     def _try_step(self, flags: StepFlags, timer: PhaseTimer) -> None:
         """A whole step that is then taken back."""
@@ -519,6 +520,11 @@ class GpuRanks:
     def host_waits_per_step(self) -> int:
         """Times the host waits in each step: for the device and for peers, in every pulse both ways, on MPI."""
         return 4 * len(self._search.plan.pulses) if self.transport.name == "mpi" else 0
+
+    @property
+    def host_waited(self) -> float:
+        """Seconds that the host has waited inside exchanges since the warm-up."""
+        return self.transport.host_waited
 
     def events(self) -> list[Event] | None:
         """Times of the phases of the last steps, and of what the host did in exchanges meanwhile, if they were wanted;

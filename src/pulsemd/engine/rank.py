@@ -619,6 +619,9 @@ class Rank:
         self.begin_step(StepFlags(step))
         timer.run(self.force_phases())
 
+    host_waited = 0.0
+    """s; only what drives a GPU launches and waits."""
+
     @property
     def host_waits_per_step(self) -> int:
         """Waits for another rank: two for each pulse."""

@@ -6,7 +6,7 @@ import json
 import platform
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numba
 import numpy as np
@@ -14,6 +14,9 @@ import numpy as np
 from pulsemd.base.version import VERSION
 from pulsemd.engine.simulation import Simulation
 from pulsemd.io.output import write_whole
+
+_NOT_STEPS: Final = ("search", "wait", "output", "checkpoint")
+"""Phases that belong to no step."""
 
 
 def rank_report(simulation: Simulation) -> dict[str, Any]:
@@ -23,6 +26,7 @@ def rank_report(simulation: Simulation) -> dict[str, Any]:
     rows = sum(pulse.n_send for pulse in domain.plan.pulses)
     return {
         "seconds": dict(simulation.timer.seconds),
+        "waited": rank.host_waited,
         "calls": dict(simulation.timer.calls),
         "host_seconds": (simulation.timer.host_wall, simulation.timer.host_cpu),
         "owned": domain.n_owned,
@@ -71,6 +75,7 @@ def summarize(
         "graph": simulation.rank.graph_report(),
         "host_blocking_waits_per_step": simulation.rank.host_waits_per_step,
         "host_us_per_step": host_time(simulation, reports, n_steps),
+        "launch_share": launch_share(reports) if simulation.options.device == "cuda" else None,
         "phases": phase_table(reports),
         "owned_atoms": [report["owned"] for report in reports],
         "ghost_atoms": [report["ghosts"] for report in reports],
@@ -111,6 +116,21 @@ def phase_table(reports: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
         }
         for name, values in seconds.items()
     }
+
+
+def launch_share(reports: list[dict[str, Any]]) -> float:
+    """Part of the host's time that went into launching steps on a GPU: in phases of steps, without the waits in them.
+
+    Parameters
+    ----------
+    reports : list of dict
+        `rank_report` of every rank; each has the times of its process.
+    """
+    seconds = [report["seconds"] for report in reports]
+    total = sum(sum(of_rank.values()) for of_rank in seconds)
+    others = sum(of_rank.get(name, 0.0) for of_rank in seconds for name in _NOT_STEPS)
+    launching = total - others - sum(report["waited"] for report in reports)
+    return launching / total if total else 0.0
 
 
 def write_summary(path: Path, summary: Mapping[str, Any]) -> None:

@@ -96,11 +96,14 @@ class GpuTransport:
         What moves the rows, for reports.
     n_local : int
         Plan-ranks of this process, K.
+    host_waited : float, s
+        How long the host has waited inside exchanges and sums; to be set to 0 by whoever measures.
     host_spans : deque of (str, float, float), optional
         Where one is set, a rung that the host drives adds what the host does in exchanges: what, begin by
         `time.perf_counter`, s, and duration, s.
     """
 
+    host_waited = 0.0
     host_spans: deque[tuple[str, float, float]] | None = None
 
     def __init__(

@@ -81,9 +81,11 @@ class MpiChannel(HostDrivenChannel):
         transport = self.transport
         if self._pinned:
             self._copy_through_host(leg, leg.sends, _TO_HOST)
+        start = time.perf_counter()
         transport.timed(f"{pulse} synchronise", self.stream.synchronize)
         transport.timed(f"{pulse} transfer", partial(self._transfer, leg))
         transport.host_waits += 2
+        transport.host_waited += time.perf_counter() - start
         if self._pinned:
             self._copy_through_host(leg, leg.receives, _TO_DEVICE)
 
@@ -126,9 +128,11 @@ class MpiReduce:
         """See `GpuReduce.sum`; the host waits."""
         transport, wire = self._transport, self._transport.wire
         with transport.device.current(), self._stream:
+            start = time.perf_counter()
             here = np.ascontiguousarray(values.get(), self._slots.dtype)
             wire.wait([wire.communicator.Iallgather(here, self._slots)], "a sum")
             transport.host_waits += 2
+            transport.host_waited += time.perf_counter() - start
             total = np.zeros_like(here[0])
             for slot in self._slots.reshape(-1, here.shape[1]):
                 total += slot
