@@ -1,7 +1,7 @@
 """Machine code of kernels that run while peers write to this GPU: nothing is read through the non-coherent cache.
 
-Kernels that read ghost rows but no signals start after the exchange has ended, which waits for every row, and end before
-a peer may write there again: to them such rows are constant, and they are not looked at here.
+Kernels that read ghost rows but no signals start after the exchange has ended, which waits for every row, and end
+before a peer may write there again: to them such rows are constant, and they are not looked at here.
 """
 
 from __future__ import annotations
