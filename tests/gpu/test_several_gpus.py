@@ -73,9 +73,7 @@ def conform_on_every_rung(world: Any, names: Sequence[str]) -> dict[str, int | s
 @pytest.mark.gpu
 @pytest.mark.parametrize("per_gpu", [1, 4])
 def test_conformance_on_every_rung_passes_on_two_gpus(per_gpu: int) -> None:
-    found = launch_gpus(
-        2, f"{__name__}:conform_on_every_rung", tuple(SUITES), None, ranks_per_gpu=per_gpu, timeout=10.0
-    )
+    found = launch_gpus(2, f"{__name__}:conform_on_every_rung", tuple(SUITES), None, ranks_per_gpu=per_gpu)
     assert list(found) == list(SUITES)
     for name, count in found.items():
         if isinstance(count, str):

@@ -54,6 +54,11 @@ __device__ __forceinline__ void store_release(uint64* word, uint64 value) {
   asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
 }
 
+// The same for those who wait on this GPU.
+__device__ __forceinline__ void store_release_here(uint64* word, uint64 value) {
+  asm volatile("st.release.gpu.global.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
+}
+
 // Make every wait of every process end.
 static __device__ __noinline__ void stop_everybody(Controls* controls) {
   store_release(&controls->abort, 1);

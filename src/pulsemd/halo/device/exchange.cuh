@@ -18,6 +18,7 @@
 // or have come back by one (awaited as REVERSE_ARRIVAL).
 constexpr int SCATTERED = 4, REVERSE_PUT = 5, WORD_KINDS = 6;
 constexpr int MOST_PARTS = 64;  // words of a signal, and blocks of a message
+constexpr int SAME_GPU = -2;    // stored to directly by ranks of the same process
 
 // A message of one local plan-rank and pulse, in one direction; written by pulsemd.halo.device.tables.
 struct Message {
@@ -28,7 +29,7 @@ struct Message {
   uint64 credit;   // the word at the peer that sends to us, by which we let it send again
   uint64 landing;  // own rows that the peer puts to and that are scattered from here; 0: it stores into their slots
   uint64 target_half;  // bytes between the halves of `target` and `put_target` that even and odd epochs use
-  int signal_process, credit_process;  // as network.cuh takes them; -1: stored to directly
+  int signal_process, credit_process;  // as network.cuh takes them; -1: stored to directly; SAME_GPU
   int begin, end;                      // items that wait for no other message
   int group_begin, group_end;          // groups of items that do
   int add_begin, add_end;              // groups of items to add to, of a reverse exchange
@@ -68,8 +69,8 @@ struct Seat {
   }
 };
 
-// Let a peer overwrite or add to rows of ours, when a kernel begins. Without a fence: whatever read or wrote those rows
-// has ended with the kernels before this one, so nothing is on its way.
+// Let a peer overwrite or add to rows of ours, or store to our landing rows, when a kernel begins. Without a fence:
+// whatever read or wrote those rows has ended with the kernels before this one, so nothing is on its way.
 __device__ __forceinline__ void allow(uint64 word, uint64 epoch, int process) {
 #if NETWORK
   if (process >= 0) {
@@ -152,7 +153,21 @@ __device__ __forceinline__ void complete(const Message& message, uint32* counter
   }
 #endif
   __syncthreads();
-  if (threadIdx.x == 0) store_release(reinterpret_cast<uint64*>(message.signal) + blockIdx.x, epoch);
+  if (threadIdx.x > 0) return;
+  uint64* word = reinterpret_cast<uint64*>(message.signal) + blockIdx.x;
+  if (message.signal_process == SAME_GPU)
+    store_release_here(word, epoch);
+  else
+    store_release(word, epoch);
+}
+
+// The last of all blocks to come here ends the epoch; called by all threads, which have met since they read it. By a
+// thread of a warp that waits for nothing afterwards.
+__device__ __forceinline__ void advance(uint64* done, uint64 total, uint64* epochs, uint64 epoch) {
+  if (threadIdx.x == THREADS - 1 && count(done) == total - 1) {
+    *done = 0;
+    *epochs = epoch;
+  }
 }
 
 __device__ __forceinline__ void dawdle(int ns) {

@@ -116,6 +116,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   for (int k = message.group_begin; k < message.group_end; ++k) {
     const Group group = groups[k];
     index = group.begin * units + start, end = group.end * units;
+    if (index - int(threadIdx.x) >= end) continue;  // no rows of this block: it need not wait
     batch.find(items, index, step, end, units);
     if (!wait_for_group(seat, message, waits, group, FORWARDED, epoch, CREDIT, 0)) return;
     if (message.delay) dawdle(message.delay);
@@ -125,11 +126,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   // Awaited as ARRIVAL by the peer, or as FORWARDED by its later pulses.
   uint32* counter = counters + 2 * seat.index();
   complete(message, counter, epoch);
-  // All threads of this block have read the epoch. By a warp that waits for nothing here.
-  if (threadIdx.x == THREADS - 1 && count(&state->forward_done) == n_pulses * gridDim.y * gridDim.x - 1) {
-    state->forward_done = 0;
-    state->forward_epoch = epoch;
-  }
+  advance(&state->forward_done, n_pulses * gridDim.y * gridDim.x, &state->forward_epoch, epoch);
 #if NETWORK
   if (message.landing) {
     scatter(seat, message, own, ghosts, counter + 1, epoch, units);

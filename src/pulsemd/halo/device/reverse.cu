@@ -87,6 +87,11 @@ struct Exchange {
     return index < group.end * units ? items[index / units] : Item{};
   }
 
+  // Whether this block has no units of a group, so that it need not wait for it; `start`: of the calling thread.
+  __device__ __forceinline__ bool nothing_of(const Group& group, int start) const {
+    return group.begin * units + start - int(threadIdx.x) >= group.end * units;
+  }
+
   // Send back the ghost rows of a group; `item`: of the first unit.
   __device__ __forceinline__ void give_back(const Group& group, Item item, int start, int step) const {
     Unit* target = reinterpret_cast<Unit*>(message.target + (WAY == LAND ? epoch % 2 * message.target_half : 0));
@@ -107,6 +112,7 @@ struct Exchange {
   __device__ __forceinline__ bool give_back_all(int start, int step) const {
     for (int k = message.group_begin - 1; k < message.group_end; ++k) {
       const Group group = group_of(message, groups, k);
+      if (nothing_of(group, start)) continue;
       const Item item = item_of(group.begin * units + start, group);
       // LAND: the half is free again. PUSH: the owner's rows may be added to. PULL owes nothing: the owner has read the
       // rows of an exchange before that exchange ended here.
@@ -123,6 +129,7 @@ struct Exchange {
   __device__ __forceinline__ bool add_all(int start, int step) const {
     for (int k = message.add_begin; k < message.add_end; ++k) {
       const Group group = groups[k];
+      if (nothing_of(group, start)) continue;
       int index = group.begin * units + start;
       Item item = item_of(index, group);
       if (!wait_for_group(seat, message, waits, group, REVERSE_ARRIVAL, epoch, 0, 0)) return false;
@@ -138,15 +145,14 @@ struct Exchange {
   }
 };
 
-// Tell every rank that sent rows back to a rank of this process that they have been used; with PULL, wait until the own
-// ghost rows have been read. By all threads of the grid's last block.
+// PULL: tell every rank that sends rows back to a rank of this process that they have been read, and wait until the own
+// ghost rows have been. By all threads of the grid's last block.
 __device__ __forceinline__ void settle(const Seat& seat, const Message* messages, uint64 epoch, int n_pulses) {
   const int n = gridDim.y * n_pulses;
   for (int k = threadIdx.x; k < n; k += THREADS) {
     const Message& message = messages[k / n_pulses * seat.slots + k % n_pulses];
-    if (WAY != PUSH) announce(message.credit, epoch, message.credit_process);
+    announce(message.credit, epoch, message.credit_process);
   }
-  if (WAY != PULL) return;
   for (int k = threadIdx.x; k < n; k += THREADS) {
     const Seat other = {seat.state, seat.controls, seat.signals, seat.slots, k / n_pulses, k % n_pulses};
     other.wait(other.word(REVERSE_CREDIT, other.pulse), other.pulse, REVERSE_CREDIT, epoch, messages[other.index()]);
@@ -172,7 +178,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   const uint64 epoch = load_relaxed(&state->reverse_epoch) + 1;
   if (seat.pulse < 0 || load_relaxed(&controls->abort)) return;
   if (blockIdx.x == 0 && threadIdx.x == 0) {
-    if (WAY == PUSH) allow(message.credit, epoch, message.credit_process);
+    // PUSH: what wrote the owned rows has ended. LAND: the rows of the last exchange have been added.
+    if (WAY != PULL) allow(message.credit, WAY == PUSH ? epoch : epoch - 1, message.credit_process);
     if (released)  // their readers came before this kernel in its stream
       allow(released[seat.index()].credit, released_state->forward_epoch, released[seat.index()].credit_process);
   }
@@ -182,9 +189,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   const int start = blockIdx.x * THREADS + threadIdx.x, step = gridDim.x * THREADS;
   if (!exchange.give_back_all(start, step)) return;
   complete(message, counters + seat.index(), epoch);  // awaited as REVERSE_ARRIVAL by the owner's blocks
+  const uint64 blocks = uint64(n_pulses) * gridDim.y * gridDim.x;
+  if (WAY != PULL) advance(&state->reverse_done, blocks, &state->reverse_epoch, epoch);
   if (!exchange.add_all(start, step)) return;
   if (WAY == PUSH && blockIdx.x == 0 && !__syncthreads_and(seat.wait_for_parts(REVERSE_ARRIVAL, epoch, message))) return;
-  if (is_last(&state->reverse_done, uint64(n_pulses) * gridDim.y * gridDim.x)) {
+  if (WAY == PULL && is_last(&state->reverse_done, blocks)) {
     settle(seat, messages, epoch, n_pulses);
     if (threadIdx.x == 0) state->reverse_epoch = epoch;
   }

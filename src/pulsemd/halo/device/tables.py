@@ -20,6 +20,7 @@ MOST_PARTS: Final = 64
 """Words of a signal, so most blocks of a message."""
 SIGNAL_BYTES: Final = 8 * MOST_PARTS
 
+_BY_STORES, _SAME_GPU = -1, -2
 _WORDS: Final = ("target", "put_target", "put_bytes", "signal", "credit", "landing", "target_half")
 _NUMBERS: Final = (
     *("signal_process", "credit_process", "begin", "end", "group_begin", "group_end"),
@@ -66,10 +67,11 @@ class Memory:
     direct: NDArray[np.bool_]
 
     def word(self, local: int, rank: int, kind: int, pulse: int) -> tuple[int, int]:
-        """Address of a signal word of ``rank`` as a local plan-rank stores to it, and the process (-1: by a store)."""
+        """Address of a signal word of ``rank`` as a local plan-rank stores to it, and the process (or by a store)."""
         offset = (kind * self.slots + pulse) * SIGNAL_BYTES
         if self.direct[local, rank]:
-            return self.signals.address(rank) + offset, -1
+            here = rank // self.n_local == self.first_rank // self.n_local
+            return self.signals.address(rank) + offset, _SAME_GPU if here else _BY_STORES
         return self.signals.address(rank, put=True) + offset, rank // self.n_local
 
 

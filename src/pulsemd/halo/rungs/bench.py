@@ -207,18 +207,15 @@ class _Timer:
         self._waits = getattr(transport, "host_waits", 0) - waits
         transport.check()
         self._per_call = IN_GRAPH if mode == "graph" else 1
-        self._nodes = ""
+        self._nodes, self._call, self._count = "", call, 0
         if mode == "graph":
 
-            def work() -> None:
+            def work() -> None:  # of nothing that holds the graph: NCCL ends only after its last graph
                 for _ in range(IN_GRAPH):
                     call()
 
             graph = transport.device.capture(work)
-            self._nodes = f"{graph.nodes / IN_GRAPH:g}"
-            call = graph
-        self._call = call
-        self._count = 0
+            self._nodes, self._call = f"{graph.nodes / IN_GRAPH:g}", graph
 
     def repeat(self, seconds: float) -> None:
         """Time as many calls as take about ``seconds``; collective."""
