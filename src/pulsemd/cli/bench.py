@@ -172,6 +172,34 @@ def _write_csv(folder: Path, name: str, rows: Sequence[dict[str, Any]], columns:
     return path
 
 
+def _draw_rungs(axis: Any, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Draw the rungs of one panel; the line of each name."""
+    from matplotlib.ticker import FuncFormatter, LogLocator
+
+    lines = {}
+    for number, name in enumerate(GPU_RUNGS):
+        for mode, style, fill in (("launched", "--", "white"), ("graph", "-", f"C{number}")):
+            points = [
+                (row["rows"], row["us_per_step"])
+                for row in rows
+                if (row["transport"], row["mode"]) == (name, mode)
+            ]
+            if points:
+                lines[f"{name}, {mode}"] = axis.plot(
+                    *zip(*sorted(points), strict=True), style, marker="o", markersize=5,
+                    color=f"C{number}", markerfacecolor=fill,
+                )[0]  # fmt: skip
+    axis.set(xscale="log", yscale="log", xlabel="rows sent in each pulse")
+    counts = sorted({int(row["rows"]) for row in rows})
+    axis.set_xticks(counts, [f"{count:,}" for count in counts], minor=False)
+    axis.set_xticks([], minor=True)
+    axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.yaxis.set_minor_formatter("")
+    axis.grid(True, which="both", alpha=0.25)
+    return lines
+
+
 def draw(rows: Sequence[dict[str, Any]], path: Path) -> bool:
     """Draw time of a forward exchange against rows, one panel for each grid and plan; False without matplotlib."""
     try:
@@ -183,27 +211,16 @@ def draw(rows: Sequence[dict[str, Any]], path: Path) -> bool:
     panels = sorted({(row["grid"], row["plan"], row["width"]) for row in chosen})
     if not panels:
         return False
-    figure = Figure(figsize=(4.6 * len(panels) + 1.6, 4.2), layout="constrained")
+    figure = Figure(figsize=(4.2 * len(panels) + 2.4, 4.2), layout="constrained")
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    names = [name for name in GPU_RUNGS if any(row["transport"] == name for row in chosen)]
+    shown: dict[str, Any] = {}
     for axis, panel in zip(axes, panels, strict=True):
         here = [row for row in chosen if (row["grid"], row["plan"], row["width"]) == panel]
-        for number, name in enumerate(names):
-            for mode, style in (("launched", "--"), ("graph", "-")):
-                points = [
-                    (row["rows"], row["us_per_step"])
-                    for row in here
-                    if (row["transport"], row["mode"]) == (name, mode)
-                ]
-                if points:
-                    axis.plot(*zip(*sorted(points), strict=True), style, marker="o", markersize=4,
-                              color=f"C{number}", label=f"{name}, {mode}")  # fmt: skip
-        axis.set(xscale="log", yscale="log", xlabel="rows sent in each pulse")
+        shown |= _draw_rungs(axis, here)
         axis.set_title(f"{panel[0]} ranks, {panel[1]} plan, {4 * int(panel[2])} bytes a row", fontsize=10)
-        axis.grid(True, which="both", alpha=0.25)
     axes[0].set_ylabel("µs for one forward exchange")
-    axes[-1].legend(
-        loc="center left", bbox_to_anchor=(1.02, 0.5), fontsize=8, frameon=False, handlelength=3.5
+    figure.legend(
+        shown.values(), shown.keys(), loc="outside right center", fontsize=8, frameon=False, handlelength=3.5
     )
     figure.savefig(path, dpi=150)
     return True

@@ -193,6 +193,7 @@ class _Job:
     signalled: int = 0
     deadline: float = float("inf")
     death: str = ""
+    ending: str = ""
 
     def start(self, ticket: dict[str, Any]) -> None:
         """Start the processes. They find ticket, control block and a place for their outcome among our descriptors."""
@@ -261,14 +262,18 @@ class _Job:
     def _note_failure(self, rank: int, pid: int, code: int) -> None:
         ending = f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         cause = f"{self._name(rank)} (process {pid}) {ending}"
+        self.ending = self.ending or cause
         if os.fstat(self._handles[rank]).st_size == 0 and not self.death:
             self.death = cause
         self._control.stop(self.n_processes * self.per_process, cause)
         self.deadline = min(self.deadline, time.monotonic() + max(self.timeout, _GRACE))
 
     def _name(self, process: int) -> str:
+        return "mpirun" if self.mpi else self._names(process)
+
+    def _names(self, process: int) -> str:
         first, last = process * self.per_process, (process + 1) * self.per_process - 1
-        return "mpirun" if self.mpi else f"rank {first}" if first == last else f"ranks {first} to {last}"
+        return f"rank {first}" if first == last else f"ranks {first} to {last}"
 
     def _kill(self) -> None:
         for process in self.running.values():
@@ -282,6 +287,10 @@ class _Job:
             return self.outcomes[0][1]
         if self.signalled:
             raise KeyboardInterrupt if self.signalled == signal.SIGINT else SystemExit(128 + self.signalled)
+        silent = [process for process in range(self.n_processes) if process not in self.outcomes]
+        if self.mpi and silent and not _found(errors, (SystemExit,)):
+            # mpirun told the others to end, and ended itself: who died is whoever left nothing.
+            raise PeerError(f"{self._names(silent[0])} died: {self.ending}")
         rank = self._control.origin()
         origin = None if rank is None else rank // self.per_process
         if self.death and origin not in errors:
@@ -293,11 +302,14 @@ class _Job:
         raise error
 
 
+def _found(errors: dict[int, list[Any]], besides: tuple[type[BaseException], ...]) -> list[int]:
+    """Ranks whose error is of another type than ``besides``."""
+    return [rank for rank, (blob, _) in errors.items() if not isinstance(pickle.loads(blob), besides)]
+
+
 def _first(errors: dict[int, list[Any]]) -> int:
-    """Lowest rank whose error is its own, not the consequence of another rank's."""
-    consequences = (PeerError, SystemExit)
-    own = [rank for rank, (blob, _) in errors.items() if not isinstance(pickle.loads(blob), consequences)]
-    return min(own or errors)
+    """Lowest rank whose error is its own, not the consequence of another rank's, if there is one."""
+    return min(_found(errors, (PeerError, SystemExit)) or errors)
 
 
 @contextmanager
