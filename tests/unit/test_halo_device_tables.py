@@ -13,10 +13,10 @@ from pulsemd.halo.conformance import ONE_PULSE, TWO_PULSES, GridCase
 from pulsemd.halo.device.routes import share_routes
 from pulsemd.halo.device.tables import (
     ARRIVAL,
+    PARTS_BYTES,
     REVERSE_ARRIVAL,
     REVERSE_PUT,
     SCATTERED,
-    SIGNAL_BYTES,
     WORD_KINDS,
     Memory,
     forward_tables,
@@ -61,7 +61,7 @@ class World:
         self.field = HostRegion(n, capacity * ROW_BYTES)
         self.rows = self.field.bytes.view(np.int64).reshape(n, capacity, WIDTH)
         self.n_pulses = self.routes.n_pulses
-        self.signals = HostRegion(n, WORD_KINDS * self.n_pulses * SIGNAL_BYTES)
+        self.signals = HostRegion(n, WORD_KINDS * self.n_pulses * PARTS_BYTES)
         most = int(self.routes.tables[:, :, (N_SEND, N_RECV)].sum(axis=1).max()) * ROW_BYTES
         names = ("landing", "staging", "back_landing", "back_staging")
         buffers = {name: HostRegion(n, (1 + name.startswith("back")) * most) for name in names}
@@ -78,7 +78,7 @@ class World:
             self.rows[rank, self.slots[rank][:end]] = self.values(rank, turn)[:end]
 
     def word(self, rank, kind, pulse):
-        offset = rank * self.signals.stride + (kind * self.n_pulses + pulse) * SIGNAL_BYTES
+        offset = rank * self.signals.stride + (kind * self.n_pulses + pulse) * PARTS_BYTES
         return self.signals.bytes[offset : offset + 8].view(np.int64)
 
     def wait(self, tables, rank, group, epoch):

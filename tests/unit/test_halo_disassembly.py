@@ -40,7 +40,7 @@ def disassemble(program: CudaProgram, folder) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-EXCHANGES = {"forward.cu", "reverse.cu", "reduce.cu", "barrier.cu", "direct.cu"}
+EXCHANGES = {"forward.cu", "reverse.cu", "reduce.cu", "array_sum.cu", "barrier.cu", "direct.cu", "step.cu"}
 """Of rows, sums and plans."""
 INBOXES = {"migrate.cu", "ghosts.cu"}
 """Of searches on the device, whose atoms and rows peers store."""

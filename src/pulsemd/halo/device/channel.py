@@ -17,7 +17,7 @@ from pulsemd.halo.device.region import Region
 from pulsemd.halo.device.routes import Routes
 from pulsemd.halo.device.tables import (
     MOST_PARTS,
-    SIGNAL_BYTES,
+    PARTS_BYTES,
     WORD_KINDS,
     Memory,
     forward_tables,
@@ -187,7 +187,7 @@ class FusedChannel:
             self._slots = max(1, routes.n_pulses)
             if self._signals is not None:
                 transport.memory.free(self._signals.block)
-            self._signals = transport.region(WORD_KINDS * self._slots * SIGNAL_BYTES)
+            self._signals = transport.region(WORD_KINDS * self._slots * PARTS_BYTES)
             self._counters = self._device.zeros(3 * transport.n_local * self._slots, np.uint32)
             # New words are zero and epochs go on: the first exchange after this is announced by a larger epoch.
             moved = True
@@ -212,7 +212,7 @@ class FusedChannel:
 
     def _half(self) -> int:
         """Bytes of one half of a buffer."""
-        return int(-(-self._buffer_rows * self.row_bytes // SIGNAL_BYTES) * SIGNAL_BYTES)
+        return int(-(-self._buffer_rows * self.row_bytes // PARTS_BYTES) * PARTS_BYTES)
 
     def _memory(self) -> Memory:
         transport = self._transport

@@ -18,7 +18,9 @@ ARRIVAL, CREDIT, REVERSE_ARRIVAL, REVERSE_CREDIT, SCATTERED, REVERSE_PUT = range
 WORD_KINDS: Final = 6
 MOST_PARTS: Final = 64
 """Words of a signal, so most blocks of a message."""
-SIGNAL_BYTES: Final = 8 * MOST_PARTS
+PARTS_BYTES: Final = 8 * MOST_PARTS
+SIGNAL_BYTES: Final = 128
+"""From one signal that is a single word to the next, see arrival.cuh."""
 
 _BY_STORES, _SAME_GPU = -1, -2
 _WORDS: Final = ("target", "put_target", "put_bytes", "signal", "credit", "landing", "target_half")
@@ -68,7 +70,7 @@ class Memory:
 
     def word(self, local: int, rank: int, kind: int, pulse: int) -> tuple[int, int]:
         """Address of a signal word of ``rank`` as a local plan-rank stores to it, and the process (or by a store)."""
-        offset = (kind * self.slots + pulse) * SIGNAL_BYTES
+        offset = (kind * self.slots + pulse) * PARTS_BYTES
         if self.direct[local, rank]:
             here = rank // self.n_local == self.first_rank // self.n_local
             return self.signals.address(rank) + offset, _SAME_GPU if here else _BY_STORES
