@@ -1,4 +1,4 @@
-"""CUDA programs of migration and ghosts."""
+"""CUDA programs of migration, ghosts and checks of searches."""
 
 from __future__ import annotations
 
@@ -20,6 +20,11 @@ def ghosts_program() -> CudaProgram:
     return CudaProgram("pulsemd.domain", "ghosts.cu", (("THREADS", THREADS),))
 
 
+def verdict_program() -> CudaProgram:
+    """Checks of a search, and sums for all ranks."""
+    return CudaProgram("pulsemd.domain", "verdict.cu", (("THREADS", THREADS),))
+
+
 def programs() -> list[CudaProgram]:
     """All of them."""
-    return [migrate_program(), ghosts_program()]
+    return [migrate_program(), ghosts_program(), verdict_program()]

@@ -231,6 +231,7 @@ class GpuRanks:
 
     def searched(self) -> LocalAtoms:
         """Positions at the last search that is complete, with the velocities of its end; waits for the device."""
+        self._search.catch_up()
         return joined_rows([part.searched(self._search.is_under_way) for part in self._parts])
 
     def read_work(self) -> tuple[float, float]:
@@ -258,6 +259,9 @@ class GpuRanks:
         PeerError
             If a wait of an exchange expired.
         """
+        if self._search.went_as_usual:
+            self.all_are_well = True
+            return None
         words = self._search.words()
         if words is None:
             self.transport.settle()
@@ -285,6 +289,7 @@ class GpuRanks:
             work = partial(self._launch_steps, pattern, step, self._silent)
             timer.timed("steps", partial(self._graphs.run, pattern, n, work))
         self._clock = step + n
+        self._search.catch_up()
 
     def _launch_steps(self, pattern: tuple[Any, ...], first: int, timer: PhaseTimer) -> None:
         n, energies = pattern[:2]

@@ -22,6 +22,7 @@ from pulsemd.domain.gpu import DeviceDomains, Room
 from pulsemd.domain.grid import Grid
 from pulsemd.domain.migrate import migrate
 from pulsemd.domain.plan import LocalDomain, build_halo
+from pulsemd.domain.verdict import Row, Verdict, checks_of, columns_of
 from pulsemd.engine.gpu_part import DevicePart
 from pulsemd.engine.local import exclusion_pairs
 from pulsemd.engine.options import RunOptions
@@ -33,6 +34,7 @@ from pulsemd.halo.device.barrier import GpuBarrier
 from pulsemd.halo.device.direct import DirectTables
 from pulsemd.halo.device.step import StepHalo
 from pulsemd.kernels.nonbonded.exclusions import count_within
+from pulsemd.kernels.search.gpu_layout import SUPERCLUSTER
 from pulsemd.kernels.search.gpu_lists import ListCounts
 from pulsemd.schedule.graphs import StepGraphs
 
@@ -107,6 +109,7 @@ class PartSearch:
         direct = options.plan_kind == "direct" and grid.size > 1
         self._may_stay = self.starts_itself and direct and not transport.may_put
         self._barrier = GpuBarrier(transport) if self._may_stay else None
+        self._verdict = Verdict(transport, 1 + len(self._kinds)) if self._may_stay else None
         rigid = system.settings.pcoupl == "no"
         self._fuses = (
             self._may_stay
@@ -127,6 +130,7 @@ class PartSearch:
         self._host_is_next = False
         self._under_way: Callable[[], list[Array]] | None = None
         self._shared: tuple[list[ListCounts], list[int]] | None = None
+        self._unread: list[Array] | None = None
 
     def start(self, extent: float) -> None:
         """The first search; ``extent``: largest distance between two leaders of one term, nm."""
@@ -136,6 +140,7 @@ class PartSearch:
 
     def ahead(self) -> None:
         """Launch a search of the positions that the steps launched so far lead to, if it needs no host."""
+        self.catch_up()
         if self._domains is None or self._under_way is not None:
             return
         if self._host_is_next or self._box_has_changed:
@@ -145,13 +150,14 @@ class PartSearch:
             self._graph_refers_to = refers_to
             self._graphs.clear()
         prune = all(part.pairs.can_prune_ahead for part in self._parts)
+        if not prune and self._verdict is not None:
+            self._verdict.reject()
         if self._records:
             self._graphs.run(prune, 0, partial(self._launch_search, prune))
         else:
             self._launch_search(prune)
-        if prune:
-            for part in self._parts:
-                part.pairs.note_pruned()
+        for part in self._parts if prune else ():
+            part.pairs.note_pruned()
         self._under_way = self._mirror().take()
 
     def again(self) -> None:
@@ -167,18 +173,38 @@ class PartSearch:
             self._search_on_host()
 
     @property
+    def went_as_usual(self) -> bool:
+        """Whether the search under way needs nothing more on any rank, and no rank failed; waits for the device."""
+        if self._under_way is None or self._verdict is None:
+            return False
+        expected = [0, self._groups.n_atoms, *self._expected_terms]
+        return bool(self._under_way()[-1].tolist() == expected)
+
+    def catch_up(self) -> None:
+        """Note what the last search found, if that was left for later because it was as usual."""
+        if self._unread is not None:
+            copies, self._unread = self._unread, None
+            lists, _, found = self._finish(copies)
+            self._state(found)
+            self._note(lists)
+
+    @property
     def is_under_way(self) -> bool:
         """Whether a search was begun by `ahead` and is not complete."""
         return self._under_way is not None
 
     def counters_of(self, k: int) -> Array | None:
         """Counters of a part in the search under way; waits for the device."""
+        self.catch_up()
         counters: Array | None = None if self._under_way is None else self._under_way()[k * self._n_counters]
         return counters
 
     def words(self) -> list[Array] | None:
         """The error words of the device, `error_words`, after the search under way; waits for the device."""
-        return None if self._under_way is None else self._under_way()[-len(self.error_words) :]
+        if self._under_way is None:
+            return None
+        start = self._n_counters * len(self._parts) + 1
+        return self._under_way()[start : start + len(self.error_words)]
 
     @property
     def versions(self) -> tuple[Any, ...]:
@@ -267,7 +293,8 @@ class PartSearch:
         self._host_is_next = bool(stale)  # other columns may need more slots than there are
         self._stay_on_device(domains[0].halo_width, bool(far))
         self._prepare_steps()
-        self._end(lists)
+        self.n_searches += 1
+        self._note(lists)
 
     def _bring_rows(self, domains: list[LocalDomain], plans: list[HaloPlan]) -> None:
         """Positions of all local rows to the device: owned ones from the host, ghosts from their owners."""
@@ -339,6 +366,9 @@ class PartSearch:
         plans = self._domains.bind([part.storage for part in self._parts])
         self._tables = DirectTables(self.transport, room.n_pulses, room.most, room.owned, room.n_rows)
         self._tables.bind(plans, self.channel_x, self.channel_f)
+        assert self._verdict is not None
+        n_checks = self._parts[0].pairs.pairs.counters.size + self._domains.found.shape[1] + 4
+        self._verdict.bind([self._columns(k) for k in range(len(self._parts))], n_checks)
 
     # ---- on the device ------------------------------------------------------------------------------------------
 
@@ -355,6 +385,12 @@ class PartSearch:
 
     def _complete(self) -> bool:
         """Finish the search under way; False if it has to be repeated through the host."""
+        if self.went_as_usual:
+            assert self._under_way is not None
+            self._unread, self._under_way = self._under_way(), None
+            self.on_device += 1
+            self.n_searches += 1
+            return True
         self.share(False)
         assert self._shared is not None
         lists, (*terms, owned, broken, full, _) = self._shared
@@ -369,7 +405,9 @@ class PartSearch:
         if broken or terms != self._expected_terms:
             return False
         self.on_device += 1
-        self._end(lists)
+        self.n_searches += 1
+        self._note(lists)
+        self._set_checks()
         return True
 
     def _launch_search(self, prune: bool) -> None:
@@ -397,6 +435,39 @@ class PartSearch:
             if prune:
                 part.pairs.prune_all()
         self._prepare_steps()
+        assert self._verdict is not None
+        self._verdict.launch()
+
+    def _columns(self, k: int) -> list[Row]:
+        """What is summed over all ranks: atoms that arrived, and terms of each kind."""
+        assert self._domains is not None
+        part = self._parts[k]
+        terms = columns_of(part.bonded.chosen) if part.bonded.n_terms else []
+        pairs = part.exclusions.pairs_found.reshape(1, 1)
+        return [*columns_of(self._domains.found[k : k + 1, :1]), *terms, *columns_of(pairs)]
+
+    def _set_checks(self) -> None:
+        """What holds of a search that needs the host for nothing, as far as is known."""
+        limits = [part.pairs.usual_counters for part in self._parts]
+        if self._verdict is None or self._domains is None or any(limit is None for limit in limits):
+            return
+        room, checks = self._room, []
+        reach = int(np.array([self._most_reach**2], np.float32).view(np.int32)[0])
+        most = [int(_FULL * room.owned), reach, *[int(_FULL * room.most)] * room.n_pulses]
+        for part, limit, found in zip(self._parts, limits, self._domains.found, strict=True):
+            assert limit is not None
+            low, high = (bound.tolist() for bound in limit)
+            high[0] = min(high[0], int(_FULL * self._capacity) // SUPERCLUSTER)
+            words = [self.transport.control_words[:1], part.pairs.error_word, part.bonded.error_word]
+            checks.append(
+                [
+                    *checks_of(part.pairs.pairs.counters, low, high),
+                    *checks_of(found, [0] * len(most), most),
+                    *(check for word in words for check in checks_of(word, [0], [0])),
+                    *checks_of(part.update.error_word, [-1], [-1]),
+                ]
+            )
+        self._verdict.set(checks)
 
     def _state(self, found: Array) -> tuple[int, int]:
         """Whether anything of a search on the device did not fit, and whether something may not fit at the next."""
@@ -428,6 +499,8 @@ class PartSearch:
         if self._domains is not None:
             words.append(self._domains.found)
         words += self.error_words
+        if self._verdict is not None:
+            words.append(self._verdict.totals)
         key = tuple(word.data.ptr for word in words)
         if key != self._mirrored:
             self._status, self._mirrored = Mirror(self.device, words, 1), key
@@ -455,9 +528,8 @@ class PartSearch:
         found = copies[each * len(self._parts)] if self._domains is not None else np.zeros((0, 2), np.int32)
         return lists, terms.tolist(), found
 
-    def _end(self, lists: list[ListCounts]) -> None:
+    def _note(self, lists: list[ListCounts]) -> None:
         self.counts = lists
-        self.n_searches += 1
         for part in self._parts:
             part.note_kept()
 

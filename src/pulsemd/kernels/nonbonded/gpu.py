@@ -208,6 +208,11 @@ class GpuPairForces:
         """Whether `prune_all` may come before `finish_search`: what is listed will most likely be the list."""
         return self._limits is not None
 
+    @property
+    def usual_counters(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Lowest and highest counters with which `finish_search` has nothing more to do, if `can_prune_ahead`."""
+        return self._limits
+
     def prune_ahead(self) -> None:
         """Between `begin_search` and `finish_search`: prune if that is likely to be right; nothing waits."""
         if self.can_prune_ahead:

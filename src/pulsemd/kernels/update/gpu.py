@@ -354,6 +354,11 @@ class GpuUpdate:
         words = np.array([work], np.float64).view(np.int64)
         self.control[place : place + 1].set(words, stream=self.device.stream)
 
+    @property
+    def error_word(self) -> Any:
+        """(1,) int64 on the device, with all bits set as long as every atom could be moved."""
+        return self.control[2:3]
+
     def forget_error(self) -> None:
         """Let no atom have failed to move; does not wait."""
         self.control[2:3].set(np.array([-1], np.int64), stream=self.device.stream)
