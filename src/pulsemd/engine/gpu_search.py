@@ -22,8 +22,8 @@ from pulsemd.domain.gpu import DeviceDomains, Room
 from pulsemd.domain.grid import Grid
 from pulsemd.domain.migrate import migrate
 from pulsemd.domain.plan import LocalDomain, build_halo
-from pulsemd.domain.verdict import Row, Verdict, checks_of, columns_of
 from pulsemd.engine.gpu_part import DevicePart
+from pulsemd.engine.gpu_verdict import SearchVerdict
 from pulsemd.engine.local import exclusion_pairs
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.rank import GROWTH
@@ -34,12 +34,14 @@ from pulsemd.halo.device.barrier import GpuBarrier
 from pulsemd.halo.device.direct import DirectTables
 from pulsemd.halo.device.step import StepHalo
 from pulsemd.kernels.nonbonded.exclusions import count_within
-from pulsemd.kernels.search.gpu_layout import SUPERCLUSTER
 from pulsemd.kernels.search.gpu_lists import ListCounts
 from pulsemd.schedule.graphs import StepGraphs
 
 if TYPE_CHECKING:
     from pulsemd.halo.device.transport import GpuTransport
+
+FEW_ATOMS = 12_000
+"""Atoms of a GPU up to which steps whose kernels exchange by themselves measured faster than exchanges beside them."""
 
 GRAPH_RUNGS = ("nvshmem-step", "nvshmem-fused", "nvshmem-pulse")
 """Rungs whose exchanges the device starts, so that they can be part of a graph that outlives searches."""
@@ -109,12 +111,15 @@ class PartSearch:
         direct = options.plan_kind == "direct" and grid.size > 1
         self._may_stay = self.starts_itself and direct and not transport.may_put
         self._barrier = GpuBarrier(transport) if self._may_stay else None
-        self._verdict = Verdict(transport, 1 + len(self._kinds)) if self._may_stay else None
+        self._verdict: SearchVerdict | None = None
+        if self._may_stay:
+            self._verdict = SearchVerdict(transport, parts, self._groups.n_atoms, self._expected_terms)
         rigid = system.settings.pcoupl == "no"
         self._fuses = (
             self._may_stay
             and rigid
             and transport.name == "nvshmem-step"
+            and system.topology.n_atoms <= FEW_ATOMS * transport.memory.n_processes
             and system.settings.coulombtype != "pme"
             and all(part.can_exchange for part in parts)
         )
@@ -177,8 +182,7 @@ class PartSearch:
         """Whether the search under way needs nothing more on any rank, and no rank failed; waits for the device."""
         if self._under_way is None or self._verdict is None:
             return False
-        expected = [0, self._groups.n_atoms, *self._expected_terms]
-        return bool(self._under_way()[-1].tolist() == expected)
+        return self._verdict.is_usual(self._under_way()[-1])
 
     def catch_up(self) -> None:
         """Note what the last search found, if that was left for later because it was as usual."""
@@ -367,8 +371,7 @@ class PartSearch:
         self._tables = DirectTables(self.transport, room.n_pulses, room.most, room.owned, room.n_rows)
         self._tables.bind(plans, self.channel_x, self.channel_f)
         assert self._verdict is not None
-        n_checks = self._parts[0].pairs.pairs.counters.size + self._domains.found.shape[1] + 4
-        self._verdict.bind([self._columns(k) for k in range(len(self._parts))], n_checks)
+        self._verdict.bind(self._domains)
 
     # ---- on the device ------------------------------------------------------------------------------------------
 
@@ -407,7 +410,10 @@ class PartSearch:
         self.on_device += 1
         self.n_searches += 1
         self._note(lists)
-        self._set_checks()
+        if self._verdict is not None:
+            room = self._room
+            most = (int(_FULL * n) for n in (room.owned, room.most, self._capacity))
+            self._verdict.expect(next(most), self._most_reach, *most)
         return True
 
     def _launch_search(self, prune: bool) -> None:
@@ -437,37 +443,6 @@ class PartSearch:
         self._prepare_steps()
         assert self._verdict is not None
         self._verdict.launch()
-
-    def _columns(self, k: int) -> list[Row]:
-        """What is summed over all ranks: atoms that arrived, and terms of each kind."""
-        assert self._domains is not None
-        part = self._parts[k]
-        terms = columns_of(part.bonded.chosen) if part.bonded.n_terms else []
-        pairs = part.exclusions.pairs_found.reshape(1, 1)
-        return [*columns_of(self._domains.found[k : k + 1, :1]), *terms, *columns_of(pairs)]
-
-    def _set_checks(self) -> None:
-        """What holds of a search that needs the host for nothing, as far as is known."""
-        limits = [part.pairs.usual_counters for part in self._parts]
-        if self._verdict is None or self._domains is None or any(limit is None for limit in limits):
-            return
-        room, checks = self._room, []
-        reach = int(np.array([self._most_reach**2], np.float32).view(np.int32)[0])
-        most = [int(_FULL * room.owned), reach, *[int(_FULL * room.most)] * room.n_pulses]
-        for part, limit, found in zip(self._parts, limits, self._domains.found, strict=True):
-            assert limit is not None
-            low, high = (bound.tolist() for bound in limit)
-            high[0] = min(high[0], int(_FULL * self._capacity) // SUPERCLUSTER)
-            words = [self.transport.control_words[:1], part.pairs.error_word, part.bonded.error_word]
-            checks.append(
-                [
-                    *checks_of(part.pairs.pairs.counters, low, high),
-                    *checks_of(found, [0] * len(most), most),
-                    *(check for word in words for check in checks_of(word, [0], [0])),
-                    *checks_of(part.update.error_word, [-1], [-1]),
-                ]
-            )
-        self._verdict.set(checks)
 
     def _state(self, found: Array) -> tuple[int, int]:
         """Whether anything of a search on the device did not fit, and whether something may not fit at the next."""

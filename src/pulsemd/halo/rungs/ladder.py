@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 GPU_RUNGS: Final = ("nvshmem-step", "nvshmem-fused", "nvshmem-pulse", "nvshmem-stream", "nccl", "mpi")
 """From the fastest down."""
 
-LADDER: Final = ("nvshmem-fused", "nccl", "mpi")
+LADDER: Final = ("nvshmem-step", "nccl", "mpi")
 """What ``auto`` tries; the other rungs are for comparison."""
 
 _LOG: Final = logging.getLogger(__name__)
