@@ -16,7 +16,7 @@ import numpy as np
 
 from pulsemd.base.errors import DomainError, OutputError, PeerError, TransportError
 from pulsemd.engine.gpu_control import control_of
-from pulsemd.engine.gpu_search import GRAPH_RUNGS
+from pulsemd.engine.gpu_fields import GRAPH_RUNGS
 from pulsemd.engine.options import PlanKind, Precision, RunOptions
 from pulsemd.engine.simulation import Simulation
 from pulsemd.engine.system import System, prepare_system

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,8 @@ from pulsemd.halo.device.direct import DirectPlan
 from pulsemd.halo.device.transport import GpuTransport
 
 _ALIGNED = 256
+_MORE_ROWS = 1.15
+_SPARE_ROWS = 256
 _N_FOUND = 2  # owned atoms, bits of the largest squared reach of a group; the rows of each pulse follow
 
 
@@ -41,6 +44,13 @@ class Room:
     def n_rows(self) -> int:
         """Rows of an inbox."""
         return self.owned + self.n_pulses * self.most
+
+    def enough_for(self, owned: int, sent: int, n_pulses: int, full: float) -> Room:
+        """Room for so many rows and somewhat more; this, if they take less than the part ``full`` of it."""
+        if n_pulses == self.n_pulses and owned < full * self.owned and sent < full * self.most:
+            return self
+        rows = [64 * math.ceil((_MORE_ROWS * n + _SPARE_ROWS) / 64) for n in (owned, sent)]
+        return Room(rows[0], rows[1], n_pulses)
 
 
 @dataclass(frozen=True, eq=False)

@@ -126,7 +126,7 @@ class GpuRanks:
             self._parts,
             self._ghost_stream,
         )
-        captured = options.graph and self._search.starts_itself
+        captured = options.graph and self._search.fields.starts_itself
         self._graphs = StepGraphs(device, priorities=True) if captured else None
         self._first_step = self._clock = system.step
         for part in self._parts:
@@ -183,7 +183,7 @@ class GpuRanks:
     @property
     def exchanges_in_steps(self) -> bool:
         """Whether the kernels that move atoms and compute forces exchange by themselves."""
-        return self._search.steps is not None
+        return self._search.fields.steps is not None
 
     def take_up(self, earlier: Continuation) -> None:
         """Go on inside a list lifetime that was built from the positions of its search; as for `Rank`."""
@@ -299,7 +299,7 @@ class GpuRanks:
             flags = step_flags(self.system.settings, first + offset, energies and offset == 0)
             self.begin_step(flags, offset)
             timer.run(self._phases)
-        if self._search.steps is None:
+        if self._search.fields.steps is None:
             self.device.join(self._ghost_stream)
         for part in self._parts:
             part.update.tick(n)
@@ -319,7 +319,7 @@ class GpuRanks:
 
     def phases(self) -> tuple[Phase, ...]:
         """Phases of one leap-frog step, in order (Hockney & Eastwood 1988)."""
-        if self._search.steps is None:
+        if self._search.fields.steps is None:
             return (*self.force_phases(), self._phase("update", self.update))
         return (
             Phase("coupling.begin", self._begin_coupling),
@@ -331,17 +331,19 @@ class GpuRanks:
         """Phases that bring the forces of owned atoms up to date."""
         ghosts = "ghosts", self._ghost_stream
         solve, add = self._lattice_phases()
-        coupling = [Phase("coupling.begin", self._begin_coupling)] if self._search.starts_itself else []
+        coupling = (
+            [Phase("coupling.begin", self._begin_coupling)] if self._search.fields.starts_itself else []
+        )
         return (
             *coupling,
-            self._fork("halo.forward.begin", lambda: self._search.channel_x.forward_begin(), *ghosts),
+            self._fork("halo.forward.begin", lambda: self._search.fields.channel_x.forward_begin(), *ghosts),
             *solve,
             self._phase("forces.start", self._start_forces),
             *add,
             self._phase("forces.local", self._local_forces),
-            self._end_phase("halo.forward.end", lambda: self._search.channel_x.forward_end()),
+            self._end_phase("halo.forward.end", lambda: self._search.fields.channel_x.forward_end()),
             self._phase("forces.nonlocal", self._ghost_forces, *ghosts),
-            self._phase("halo.reverse.begin", lambda: self._search.channel_f.reverse_begin(), *ghosts),
+            self._phase("halo.reverse.begin", lambda: self._search.fields.channel_f.reverse_begin(), *ghosts),
             self._end_phase("halo.reverse.end", self._take_forces),
         )
 
@@ -359,7 +361,7 @@ class GpuRanks:
 
     def _end_phase(self, name: str, call: Callable[[], None]) -> Phase:
         """The end of an exchange: mere order between streams where the device drives it, and then not marked."""
-        if self._search.starts_itself:
+        if self._search.fields.starts_itself:
             return Phase(name, call)
         return self._phase(name, call, "ghosts", self._ghost_stream)
 
@@ -397,7 +399,7 @@ class GpuRanks:
 
     def _exchanged_forces(self) -> None:
         """All forces by kernels that wait for ghosts themselves."""
-        steps, prune, energies = self._search.steps, self._prunes, self.flags.sums
+        steps, prune, energies = self._search.fields.steps, self._prunes, self.flags.sums
         assert steps is not None
         for part in self._parts:
             part.start_forces(energies, waters_started=True)
@@ -411,7 +413,7 @@ class GpuRanks:
         return len(self._parts) == 1 and not self.flags.sums
 
     def _take_forces(self) -> None:
-        self._search.channel_f.reverse_end()
+        self._search.fields.channel_f.reverse_end()
         self.device.join(self._ghost_stream)
         if self._lattice is not None:
             self.device.join(self._lattice.stream)
@@ -432,11 +434,11 @@ class GpuRanks:
         """Thermostat, kick, drift, constraints, barostat, the start of the next forces; where wanted also the sums.
         ``exchange``: take forces back from the ghosts of other ranks, and send new positions there."""
         flags = self.flags
-        if not self._search.starts_itself:
+        if not self._search.fields.starts_itself:
             self._begin_coupling()  # where the host takes part it would wait before it has launched the forces
         if self._couples or flags.sums:
             self._sums.end()
-        steps = self._search.steps if exchange else None
+        steps = self._search.fields.steps if exchange else None
         for k, part in enumerate(self._parts):
             virial, halo = part.constraint_virial if flags.sums else None, steps and steps.tables[k]
             overlap = exchange and self._overlaps and not self._couples
@@ -519,7 +521,7 @@ class GpuRanks:
     @property
     def f(self) -> Any:
         """Forces, (K, slots, 4) float32 or int64 on the device."""
-        return self._search.f
+        return self._search.fields.f
 
     @property
     def host_waits_per_step(self) -> int:
@@ -547,7 +549,7 @@ class GpuRanks:
             return self._graphs.report()
         return (
             "none: not wanted"
-            if self._search.starts_itself
+            if self._search.fields.starts_itself
             else f"none: the host starts {self.transport.name}"
         )
 

@@ -7,13 +7,11 @@ something then comes near the end of its room, the next search goes through the 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pulsemd.base.errors import DomainError
 from pulsemd.device.mirror import Array, Mirror
@@ -22,6 +20,7 @@ from pulsemd.domain.gpu import DeviceDomains, Room
 from pulsemd.domain.grid import Grid
 from pulsemd.domain.migrate import migrate
 from pulsemd.domain.plan import LocalDomain, build_halo
+from pulsemd.engine.gpu_fields import GRAPH_RUNGS, DeviceFields
 from pulsemd.engine.gpu_part import DevicePart
 from pulsemd.engine.gpu_verdict import SearchVerdict
 from pulsemd.engine.local import exclusion_pairs
@@ -32,7 +31,6 @@ from pulsemd.engine.terms import EXCLUSION, TermOwnership
 from pulsemd.halo import HaloPlan, Transport
 from pulsemd.halo.device.barrier import GpuBarrier
 from pulsemd.halo.device.direct import DirectTables
-from pulsemd.halo.device.step import StepHalo
 from pulsemd.kernels.nonbonded.exclusions import count_within
 from pulsemd.kernels.search.gpu_lists import ListCounts
 from pulsemd.schedule.graphs import StepGraphs
@@ -40,15 +38,7 @@ from pulsemd.schedule.graphs import StepGraphs
 if TYPE_CHECKING:
     from pulsemd.halo.device.transport import GpuTransport
 
-FEW_ATOMS = 12_000
-"""Atoms of a GPU up to which steps whose kernels exchange by themselves measured faster than exchanges beside them."""
-
-GRAPH_RUNGS = ("nvshmem-step", "nvshmem-fused", "nvshmem-pulse")
-"""Rungs whose exchanges the device starts, so that they can be part of a graph that outlives searches."""
-
 _WIDER = 1.02  # of reaches, so that they may grow a little before the halo must
-_MORE_ROWS = 1.15
-_SPARE_ROWS = 256
 _FULL = 0.95
 _SHRINKAGE = 0.01  # of a box with a barostat, until the host plans again
 
@@ -71,11 +61,7 @@ class PartSearch:
 
     Attributes
     ----------
-    channel_x, channel_f : channels of positions and forces
-    f : (K, slots, 4) float32 or int64, device
-        Forces.
-    steps : StepHalo or None
-        Of exchanges inside the kernels of a step, where the rung and the system allow them.
+    fields : DeviceFields
     counts : list of ListCounts
         Of all lists of this process.
     plan : HaloPlan
@@ -106,25 +92,17 @@ class PartSearch:
         self._wider = 1.0 if system.settings.pcoupl == "no" else 1.0 + _SHRINKAGE
         self._groups = UpdateGroups(system.topology.group_offset, system.topology.group_atoms)
         self._row_order = np.argsort(self._groups.atoms)
-        self.n_searches = self.on_device = self._capacity = self._row_capacity = 0
-        self.starts_itself = transport.name in GRAPH_RUNGS
+        self.n_searches = self.on_device = self._row_capacity = 0
         direct = options.plan_kind == "direct" and grid.size > 1
-        self._may_stay = self.starts_itself and direct and not transport.may_put
+        self._may_stay = transport.name in GRAPH_RUNGS and direct and not transport.may_put
         self._barrier = GpuBarrier(transport) if self._may_stay else None
         self._verdict: SearchVerdict | None = None
         if self._may_stay:
             self._verdict = SearchVerdict(transport, parts, self._groups.n_atoms, self._expected_terms)
-        rigid = system.settings.pcoupl == "no"
-        self._fuses = (
-            self._may_stay
-            and rigid
-            and transport.name == "nvshmem-step"
-            and system.topology.n_atoms <= FEW_ATOMS * transport.memory.n_processes
-            and system.settings.coulombtype != "pme"
-            and all(part.can_exchange for part in parts)
-        )
-        self._records = options.graph and rigid  # else the constants of a box go to the device at each search
-        self.steps: StepHalo | None = None
+        kind = np.int64 if options.precision == "reproducible" else np.float32
+        self.fields = DeviceFields(transport, system, parts, kind, ghost_stream, self._may_stay)
+        # A barostat changes the constants of a box, which go to the device at each search.
+        self._records = options.graph and system.settings.pcoupl == "no"
         self._domains: DeviceDomains | None = None
         self._tables: DirectTables | None = None
         self._room = Room(0, 0, 0)
@@ -213,12 +191,7 @@ class PartSearch:
     @property
     def versions(self) -> tuple[Any, ...]:
         """Changes with whatever a recorded graph refers to."""
-        channels = (self.channel_x, self.channel_f)
-        return (
-            *(part.version for part in self._parts),
-            *((id(c), c.generation) for c in channels if self.starts_itself),
-            id(self.steps),
-        )
+        return (*(part.version for part in self._parts), *self.fields.versions)
 
     def verify_masks(self) -> None:
         """The excluded pairs masked in the first lists must be those of the topology within the list cut-off."""
@@ -237,7 +210,7 @@ class PartSearch:
     def _search_on_host(self) -> None:
         extents = [0.0] * len(self._parts)
         if self._terms.span_groups:
-            self.channel_x.forward()
+            self.fields.channel_x.forward()
             self.device.join(self._ghost_stream)
             extents = [self._extent(part) for part in self._parts]
         rows = [self._grouped(part.rows()) for part in self._parts]
@@ -281,17 +254,15 @@ class PartSearch:
         plans = [domain.plan for domain in domains]
         self.plan = plans[0]
         if self._may_stay and not far:
-            self._room = _enough_room(self._room, owned, sent, len(self.plan.pulses))
+            self._room = self._room.enough_for(owned, sent, len(self.plan.pulses), _FULL)
         self._bring_rows(domains, plans)
-        grown = self._make_room(max(slots, self._room.owned))
-        for part, domain, rows, f in zip(self._parts, domains, self._rows, self._forces, strict=True):
+        grown = self.fields.make_room(max(slots, self._room.owned))
+        for part, domain, rows, f in zip(self._parts, domains, self._rows, self.fields.forces, strict=True):
             part.begin_search(domain, rows, self._r_list, self._r_inner, f)
             part.count_terms()
         lists, terms, _ = self._finish(self._mirror().take()())
         places = [part.places_of(domain) for part, domain in zip(self._parts, domains, strict=True)]
-        self._bind(plans, places, grown)
-        if self._fuses:
-            self._bind_steps(plans, grown)
+        self.fields.bind(plans, places, self._room.most, grown)
         *terms, stale = self._sum([*terms, int(self._grids_are_stale)])
         self._check_terms(terms)
         self._host_is_next = bool(stale)  # other columns may need more slots than there are
@@ -315,44 +286,6 @@ class PartSearch:
             rows[: domain.n_owned].set(x, stream=self.device.stream)
         self._channel_rows.forward()
 
-    def _make_room(self, need: int) -> bool:
-        """Slots on all ranks, by a rule that all evaluate alike."""
-        if need <= self._capacity:
-            return False
-        self._capacity = 64 * math.ceil(need * GROWTH / 64)
-        kind = np.int64 if self.options.precision == "reproducible" else np.float32
-        self._x = self.transport.allocate("positions", self._capacity, 4, np.int32)
-        self.f = self.transport.allocate("forces", self._capacity, 4, kind)
-        self._forces = list(self.f)  # the same objects at every search
-        for part, x in zip(self._parts, self._x, strict=True):
-            part.pairs.pairs.use_slots(x)
-        return True
-
-    def _bind(self, plans: list[HaloPlan], places: list[NDArray[np.int32]], grown: bool) -> None:
-        if grown:
-            bind: Callable[..., Any] = partial(
-                self.transport.channel, plans, stream=self._ghost_stream, places=places
-            )
-            room = {"most": self._room.most} if self.starts_itself else {}
-            self.channel_x = bind(self._x, directions="forward", **room)
-            if self.starts_itself:
-                room["releases"] = self.channel_x
-            self.channel_f = bind(self.f, directions="reverse", **room)
-            return
-        for channel in (self.channel_x, self.channel_f):
-            if self.starts_itself:
-                channel.most = self._room.most
-            channel.rebind(plans, places)
-
-    def _bind_steps(self, plans: list[HaloPlan], grown: bool) -> None:
-        """Let steps exchange by the plans of now."""
-        if self.steps is None or grown or self.steps.n_pulses != len(plans[0].pulses):
-            if self.steps is not None:
-                self.steps.close()
-            self.steps = StepHalo(self.transport, plans, self._x, self.f)
-        self.steps.follow(self.channel_x)
-        self.steps.list_routes()
-
     def _stay_on_device(self, halo_width: float, far: bool) -> None:
         """Prepare for the next search to run on the device, if it can; terms that reach further than pairs do need
         the host, which looks how far."""
@@ -369,7 +302,7 @@ class PartSearch:
         self._most_reach = 0.5 * (halo_width / self._wider - self._r_list)
         plans = self._domains.bind([part.storage for part in self._parts])
         self._tables = DirectTables(self.transport, room.n_pulses, room.most, room.owned, room.n_rows)
-        self._tables.bind(plans, self.channel_x, self.channel_f)
+        self._tables.bind(plans, self.fields.channel_x, self.fields.channel_f)
         assert self._verdict is not None
         self._verdict.bind(self._domains)
 
@@ -412,7 +345,7 @@ class PartSearch:
         self._note(lists)
         if self._verdict is not None:
             room = self._room
-            most = (int(_FULL * n) for n in (room.owned, room.most, self._capacity))
+            most = (int(_FULL * n) for n in (room.owned, room.most, self.fields.capacity))
             self._verdict.expect(next(most), self._most_reach, *most)
         return True
 
@@ -428,14 +361,14 @@ class PartSearch:
         barrier.meet()
         domains.send_ghosts()
         barrier.meet()
-        for part, inbox, f in zip(self._parts, domains.inboxes, self._forces, strict=True):
+        for part, inbox, f in zip(self._parts, domains.inboxes, self.fields.forces, strict=True):
             part.begin_search_of(inbox, self._room.owned, self._r_list, self._r_inner, f)
         tables.tell()
         domains.empty()
         barrier.meet()
         tables.fill()
-        if self.steps is not None:
-            self.steps.list_routes()
+        if self.fields.steps is not None:
+            self.fields.steps.list_routes()
         for part in self._parts:
             part.count_terms()
             if prune:
@@ -453,7 +386,7 @@ class PartSearch:
         broken = reach > self._most_reach or sent > room.most
         full = self._grids_are_stale or sent > _FULL * room.most or (found[:, 0] > _FULL * room.owned).any()
         slots = [part.slots.n_slots for part in self._parts]
-        return int(broken), int(full or max(slots) > _FULL * self._capacity)
+        return int(broken), int(full or max(slots) > _FULL * self.fields.capacity)
 
     @property
     def _box_has_changed(self) -> bool:
@@ -538,14 +471,6 @@ class PartSearch:
 
     def _sum(self, values: list[int]) -> list[int]:
         return sum_over_processes(self.transport, values)
-
-
-def _enough_room(room: Room, owned: int, sent: int, n_pulses: int) -> Room:
-    """Room of an inbox for so many rows and somewhat more; what there is, if that will do."""
-    if n_pulses == room.n_pulses and owned < _FULL * room.owned and sent < _FULL * room.most:
-        return room
-    rows = [64 * math.ceil((_MORE_ROWS * n + _SPARE_ROWS) / 64) for n in (owned, sent)]
-    return Room(rows[0], rows[1], n_pulses)
 
 
 def sum_over_processes(transport: GpuTransport, values: list[int]) -> list[int]:
