@@ -41,6 +41,15 @@ def test_auto_takes_a_gpu_that_is_there(gpu):
     assert "a GPU is there" in options.device_reason
 
 
+def test_auto_takes_one_of_several_gpus_and_says_why(gpu, monkeypatch):
+    monkeypatch.setattr(device, "count_devices", lambda: 2)
+    options = device.choose_device(RunOptions(device="auto"))
+    assert (options.device, options.ranks) == ("cuda", 1)
+    assert "small systems run fastest on one, --ranks takes more" in options.device_reason
+    asked = device.choose_device(RunOptions(device="auto", ranks=2))
+    assert "fastest on one" not in asked.device_reason
+
+
 def test_auto_takes_the_cpu_where_the_gpu_cannot_compute_the_system_and_says_why(lacking_gpu):
     options = device.fit_device(device.choose_device(RunOptions(device="auto")), TOPOLOGY)
     assert options.device == "cpu"

@@ -1,11 +1,7 @@
 """The plan-ranks of one GPU process of several: the surface of `pulsemd.engine.rank.Rank` for all of them together.
 
-Between searches a step has two branches. The main stream computes the forces among owned atoms. Beside it, on a stream
-of high priority, positions go to the ghosts, the forces that need ghosts follow, and ghost forces go back. With PME
-there is a third, for the mesh of all ranks of the process. All join before the atoms move. On rungs whose exchange the
-device starts itself, a run of steps is one graph.
-
-How atoms change their ranks at a search: see `pulsemd.engine.gpu_search`.
+What a step launches: see `pulsemd.engine.gpu_step`. On rungs whose exchange the device starts itself, a run of steps is
+one graph. How atoms change their ranks at a search: see `pulsemd.engine.gpu_search`.
 """
 
 from __future__ import annotations
@@ -27,7 +23,6 @@ from pulsemd.engine.coupling import (
     StepFlags,
     coupling_phase,
     degrees_of_freedom,
-    kinetic_intervals,
     step_flags,
 )
 from pulsemd.engine.energies import ENERGY_SCALE, N_PAIR_SUMS, N_SUMS, StepSums
@@ -39,6 +34,7 @@ from pulsemd.engine.gpu_part import DevicePart, ProcessRows, joined_rows
 from pulsemd.engine.gpu_rank import ENERGIES_AHEAD, PRUNE_INTERVAL
 from pulsemd.engine.gpu_region import region_of
 from pulsemd.engine.gpu_search import PartSearch
+from pulsemd.engine.gpu_step import StepOfRanks
 from pulsemd.engine.gpu_sums import SumsOfRanks
 from pulsemd.engine.lattice import add_background, gpu_lattice_sum, settle_lattice
 from pulsemd.engine.options import RunOptions
@@ -47,7 +43,7 @@ from pulsemd.engine.system import Continuation, System, group_reach
 from pulsemd.engine.terms import TermOwnership
 from pulsemd.kernels.nonbonded.exclusions import self_energy
 from pulsemd.schedule.graphs import StepGraphs
-from pulsemd.schedule.phase import Phase, PhaseTimer
+from pulsemd.schedule.phase import PhaseTimer
 from pulsemd.schedule.trace import HOST_SPANS, DeviceTrace, Event
 
 if TYPE_CHECKING:
@@ -84,7 +80,6 @@ class GpuRanks:
     ) -> None:
         self.transport, self.system, self.options, self.r_list = transport, system, options, r_list
         self.reproducible = options.precision == "reproducible"
-        self.flags = StepFlags()
         self.searched_cell = system.cell
         topology, settings = system.topology, system.settings
         self.n_dof = degrees_of_freedom(topology, settings)
@@ -128,7 +123,7 @@ class GpuRanks:
         )
         captured = options.graph and self._search.fields.starts_itself
         self._graphs = StepGraphs(device, priorities=True) if captured else None
-        self._first_step = self._clock = system.step
+        self._clock = system.step
         for part in self._parts:
             part.update.set_step(system.step)
             part.update.set_start(system.step)
@@ -140,7 +135,19 @@ class GpuRanks:
         )
         self._search.start(extent)
         self._settle_lattice()
-        self._phases = self.phases()
+        several = transport.memory.n_processes > 1
+        branches = self._ghost_stream, self._trace, several, system.step
+        self._step = StepOfRanks(
+            device,
+            settings,
+            self._parts,
+            self._search.fields,
+            self._lattice,
+            self._sums,
+            self._box,
+            *branches,
+        )
+        self._phases = self._step.phases()
         self._search.verify_masks()
 
     # ---- search -------------------------------------------------------------------------------------------------
@@ -161,7 +168,7 @@ class GpuRanks:
             self._settle_lattice()
             if self._graphs is not None:
                 self._graphs.clear()
-        self._first_step = self._clock
+        self._step.first_step = self._clock
 
     def _settle_lattice(self) -> None:
         """Let the lattice sum refer to the arrays of all parts; the first of all ranks has its energy."""
@@ -211,8 +218,9 @@ class GpuRanks:
         self.place(x)
         if search:
             timer.timed("search", self.search)
-        self.begin_step(StepFlags(self._first_step, energies=True))
-        timer.run(self.force_phases())
+        self._step.begin(StepFlags(self._step.first_step, energies=True))
+        timer.run(self._step.force_phases())
+        self._sums.end()
         self._sums.add_energies()
         self.take_energies()()
         found = [part.owned_forces() for part in self._parts]
@@ -269,7 +277,7 @@ class GpuRanks:
         n_words = len(self._search.error_words)
         self._box.hear(words[n_words + 1 :])
         self.transport.check(words[0])
-        steps = self.system.step, self._first_step, self._clock
+        steps = self.system.step, self._step.first_step, self._clock
         first = first_failure(words[1:n_words], steps, self._rows_of)
         self.all_are_well = self._search.is_under_way and self._search.share(first is not None)
         return first
@@ -281,7 +289,7 @@ class GpuRanks:
         if self._search.is_under_way:
             self.search()
         self._set_clock(step)
-        phases = (step == self._first_step, (step - self._first_step) % PRUNE_INTERVAL)
+        phases = (step == self._step.first_step, (step - self._step.first_step) % PRUNE_INTERVAL)
         pattern = (n, energies, *phases, *coupling_phase(self.system.settings, step))
         if self._graphs is None:
             self._launch_steps(pattern, step, timer)
@@ -297,10 +305,9 @@ class GpuRanks:
             self._trace.begin(pattern)
         for offset in range(n):
             flags = step_flags(self.system.settings, first + offset, energies and offset == 0)
-            self.begin_step(flags, offset)
+            self._step.begin(flags, offset)
             timer.run(self._phases)
-        if self._search.fields.steps is None:
-            self.device.join(self._ghost_stream)
+        self._step.end()
         for part in self._parts:
             part.update.tick(n)
 
@@ -309,149 +316,6 @@ class GpuRanks:
             for part in self._parts:
                 part.update.set_step(step)
             self._clock = step
-
-    def begin_step(self, flags: StepFlags, offset: int = 0) -> None:
-        """Set what this step does and how far it is from the device's step; clears the sums of energy steps."""
-        self.flags, self._offset = flags, offset
-        if flags.sums:
-            for part in self._parts:
-                self.device.clear(part.sums)
-
-    def phases(self) -> tuple[Phase, ...]:
-        """Phases of one leap-frog step, in order (Hockney & Eastwood 1988)."""
-        if self._search.fields.steps is None:
-            return (*self.force_phases(), self._phase("update", self.update))
-        return (
-            Phase("coupling.begin", self._begin_coupling),
-            self._phase("forces.pairs", self._exchanged_forces),
-            self._phase("update", partial(self.update, exchange=True)),
-        )
-
-    def force_phases(self) -> tuple[Phase, ...]:
-        """Phases that bring the forces of owned atoms up to date."""
-        ghosts = "ghosts", self._ghost_stream
-        solve, add = self._lattice_phases()
-        coupling = (
-            [Phase("coupling.begin", self._begin_coupling)] if self._search.fields.starts_itself else []
-        )
-        return (
-            *coupling,
-            self._fork("halo.forward.begin", lambda: self._search.fields.channel_x.forward_begin(), *ghosts),
-            *solve,
-            self._phase("forces.start", self._start_forces),
-            *add,
-            self._phase("forces.local", self._local_forces),
-            self._end_phase("halo.forward.end", lambda: self._search.fields.channel_x.forward_end()),
-            self._phase("forces.nonlocal", self._ghost_forces, *ghosts),
-            self._phase("halo.reverse.begin", lambda: self._search.fields.channel_f.reverse_begin(), *ghosts),
-            self._end_phase("halo.reverse.end", self._take_forces),
-        )
-
-    def _lattice_phases(self) -> tuple[list[Phase], list[Phase]]:
-        """What finds the potential of the lattice sum, and what adds its forces to those that have begun."""
-        lattice = self._lattice
-        if lattice is None:
-            return [], []
-        stream = "lattice", lattice.stream
-        solve = [self._fork("forces.lattice.spread", lattice.spread, *stream)]
-        if self.transport.memory.n_processes > 1:
-            solve.append(self._phase("halo.charges", lattice.sum_charges, *stream))
-        solve.append(self._phase("forces.lattice.solve", lambda: lattice.solve(self.flags.sums), *stream))
-        return solve, [self._fork("forces.lattice.add", lattice.add_forces, *stream)]
-
-    def _end_phase(self, name: str, call: Callable[[], None]) -> Phase:
-        """The end of an exchange: mere order between streams where the device drives it, and then not marked."""
-        if self._search.fields.starts_itself:
-            return Phase(name, call)
-        return self._phase(name, call, "ghosts", self._ghost_stream)
-
-    def _phase(self, name: str, call: Callable[[], None], lane: str = "main", stream: Any = None) -> Phase:
-        """A phase; times, if they are wanted, are those of its stream, by default the main one."""
-        return Phase(name, call) if self._trace is None else self._trace.phase(name, call, lane, stream)
-
-    def _fork(self, name: str, call: Callable[[], None], lane: str, stream: Any) -> Phase:
-        """A phase of another stream that begins after what the main stream has so far."""
-        phase = self._phase(name, call, lane, stream)
-
-        def begin() -> None:
-            self.device.fork(stream)
-            phase.call()
-
-        return Phase(name, begin)
-
-    def _start_forces(self) -> None:
-        for part in self._parts:
-            part.start_forces(self.flags.sums, waters_started=True)
-        self.device.fork(self._ghost_stream)  # what needs ghosts is added to forces that have begun
-
-    @property
-    def _prunes(self) -> bool:
-        age = self.flags.step - self._first_step  # a search ends with a pruning
-        return age > 0 and age % PRUNE_INTERVAL == 0
-
-    def _local_forces(self) -> None:
-        for part in self._parts:
-            part.local_forces(self.flags.sums, self._prunes)
-
-    def _ghost_forces(self) -> None:
-        for part in self._parts:
-            part.ghost_forces(self.flags.sums, self._prunes)
-
-    def _exchanged_forces(self) -> None:
-        """All forces by kernels that wait for ghosts themselves."""
-        steps, prune, energies = self._search.fields.steps, self._prunes, self.flags.sums
-        assert steps is not None
-        for part in self._parts:
-            part.start_forces(energies, waters_started=True)
-        overlap = self._overlaps and self.flags.step > self._first_step and not prune
-        for part, halo in zip(self._parts, steps.tables, strict=True):
-            part.exchanged_forces(energies, prune, halo, overlap)
-
-    @property
-    def _overlaps(self) -> bool:
-        """Whether this step is two kernels that exchange, one behind the other."""
-        return len(self._parts) == 1 and not self.flags.sums
-
-    def _take_forces(self) -> None:
-        self._search.fields.channel_f.reverse_end()
-        self.device.join(self._ghost_stream)
-        if self._lattice is not None:
-            self.device.join(self._lattice.stream)
-        for part in self._parts:
-            part.clear_ghost_forces()  # beside the update
-
-    @property
-    def _couples(self) -> bool:
-        return self.flags.thermostat or self.flags.remove_com
-
-    def _begin_coupling(self) -> None:
-        """Sums of velocities, which need no force, beside the forces."""
-        if self._couples or self.flags.sums:
-            intervals = kinetic_intervals(self.system.settings) if self._couples else (0, 0)
-            self._sums.begin(self._offset, False, *intervals)
-
-    def update(self, exchange: bool = False) -> None:
-        """Thermostat, kick, drift, constraints, barostat, the start of the next forces; where wanted also the sums.
-        ``exchange``: take forces back from the ghosts of other ranks, and send new positions there."""
-        flags = self.flags
-        if not self._search.fields.starts_itself:
-            self._begin_coupling()  # where the host takes part it would wait before it has launched the forces
-        if self._couples or flags.sums:
-            self._sums.end()
-        steps = self._search.fields.steps if exchange else None
-        for k, part in enumerate(self._parts):
-            virial, halo = part.constraint_virial if flags.sums else None, steps and steps.tables[k]
-            overlap = exchange and self._overlaps and not self._couples
-            part.update.move(self._offset, self._couples, virial, overlap, halo)
-        if flags.sums:
-            self._sums.begin(0, True, 0, 0)
-            self._sums.end()
-            self._sums.add_energies()
-            self._box.finish_sums(self._offset, flags.barostat)
-        if flags.barostat:
-            for part in self._parts:
-                part.update.construct_sites()
-                part.start_forces(False, waters_started=False)  # the move began them in the other box
 
     def take_energies(self) -> Callable[[], None]:
         """Copy the energies of the step just launched; the function waits for them and makes them those of now."""
@@ -495,12 +359,12 @@ class GpuRanks:
         if self._trace is not None:
             self._trace.end()
         self._set_clock(flags.step)
-        self.begin_step(flags)
-        timer.run(self.force_phases())
+        self._step.begin(flags)
+        timer.run(self._step.force_phases())
         arrays = [a for part in self._parts for a in (part.slots.x, part.update.velocities)]
         with self.device.current():
             kept = [(array, array.copy()) for array in arrays]
-        timer.timed("update", self.update)
+        timer.timed("update", self._step.update)
         with self.device.current():
             for array, copy in kept:
                 array[...] = copy
