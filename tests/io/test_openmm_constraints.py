@@ -11,7 +11,7 @@ from pulsemd.base.errors import InputError
 openmm = pytest.importorskip("openmm")
 
 N, LENGTH, BOX = 24, 0.15, 4.0
-EXACT = {"lincs_order": 12, "lincs_iter": 6}
+EXACT = {"lincs_order": 12, "lincs_iter": 6, "verlet_buffer_tolerance": -1.0, "rlist": 1.3}
 
 
 def chain(ring=()):

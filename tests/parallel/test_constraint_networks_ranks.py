@@ -68,7 +68,9 @@ def test_moves_of_atoms_that_ranks_own_at_random_are_those_of_one_rank(order, it
 
 def run(transport: Transport, plan: str) -> tuple[str, float]:
     simulation = Simulation(
-        transport, peptide(nstlist=4), RunOptions(transport.size, None, "loopback", plan, "reproducible")
+        transport,
+        peptide(nstlist=4, verlet_buffer_tolerance=-1.0, rlist=1.1),
+        RunOptions(transport.size, None, "loopback", plan, "reproducible"),
     )
     simulation.run(9)
     return transport.broadcast(simulation.trajectory_hash()), simulation.evaluate()["pressure"]
