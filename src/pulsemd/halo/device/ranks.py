@@ -40,8 +40,7 @@ class _Team:
             except BaseException as error:
                 self._answer = (None, error)
         self._barrier.wait()
-        result, failure = self._answer
-        self._barrier.wait()
+        result, failure = self._answer  # replaced only after all have come back here with their next call
         if failure is not None:
             raise failure
         return result
