@@ -126,7 +126,7 @@ def main() -> None:
     parts = [
         "Microseconds of a step:",
         times(cases),
-        "What `nvshmem-fused` gains over `mpi`, us of a step, by searches, exchanges that the GPU starts, and the graph:",
+        "What `nvshmem-fused` gains over `mpi`, us of a step, by searches, the exchange, and the graph:",
         gains(cases),
         "Exposed waits, us of a traced step:",
         waits(cases),

@@ -50,6 +50,8 @@ def bench_md(args: argparse.Namespace) -> int:
             "--atoms, --ranks-per-gpu, --nstlist and --lifetimes have to be positive; --repeats and --check may be 0"
         )
     rows: list[dict[str, Any]] = []
+    if args.out:
+        make_folder(Path(args.out))
     for turn, ranks_per_gpu in enumerate(args.ranks_per_gpu):
         bench = MdBench(
             systems=tuple(args.system),
@@ -157,12 +159,25 @@ def _write(folder: Path, rows: Sequence[dict[str, Any]]) -> list[Path]:
     return [path, plot] if draw(rows, plot) else [path]
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder for results, if there is none.
+
+    Raises
+    ------
+    OutputError
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{folder}: {error.strerror}; choose another -o") from error
+
+
 def _write_csv(folder: Path, name: str, rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> Path:
     device = str(next((row["device"] for row in rows if row["device"]), "none")).replace(" ", "-")
     most = max(int(row["n_gpus"] or 1) for row in rows)
     path = folder / f"{name}__{device}x{most}__{rows[0]['commit']}.csv"
+    make_folder(folder)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         with path.open("w", newline="") as file:
             writer = csv.DictWriter(file, columns)
             writer.writeheader()

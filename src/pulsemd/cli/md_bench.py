@@ -134,7 +134,6 @@ def _keep(bench: MdBench, row: dict[str, Any], n_gpus: int) -> None:
         f"md__{'-'.join(bench.systems)}__{str(row['device']).replace(' ', '-')}x{n_gpus}__{row['commit']}.csv"
     )
     try:
-        bench.out.mkdir(parents=True, exist_ok=True)
         with (bench.out / name).open("a", newline="") as file:
             writer = csv.DictWriter(file, COLUMNS)
             if file.tell() == 0:
