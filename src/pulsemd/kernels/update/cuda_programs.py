@@ -96,7 +96,7 @@ def programs() -> list[CudaProgram]:
     of_groups = (leapfrog_program, shake_program, sites_program)
     moves = [f(fixed, energies) for f in of_groups for fixed in both for energies in both]
     waters = [
-        leapfrog_program(fixed, energies, sites, halo)
+        leapfrog_program(fixed, energies, sites, halo=halo)
         for fixed in both
         for energies in both
         for sites in range(MAX_WATER_SITES + 1)
