@@ -12,6 +12,8 @@ from pulsemd.engine.options import RunOptions
 from pulsemd.engine.reporters import Reporter
 from pulsemd.engine.simulation import Simulation
 from pulsemd.halo import open_transport
+from pulsemd.kernels.pme import cuda_programs, gpu, solvers
+from pulsemd.kernels.pme.cuda_programs import PlaneShape
 from pulsemd.kernels.pme.gpu import GpuLatticeSum
 from pulsemd.kernels.pme.lattice_sum import LatticeSum
 from pulsemd.kernels.pme.mesh import Mesh, mesh_size
@@ -67,13 +69,13 @@ def mesh_on_device(device, mesh, slots, fixed):
     kind, unit = (np.int64, (2.0**-32, 2.0**-20)) if fixed else (np.float32, (1.0, 1.0))
     forces = device.zeros((slots.capacity, 4), kind)
     sums = device.zeros(10, np.int64 if fixed else np.float64)
-    gpu = GpuLatticeSum(device, mesh, BETA, fixed)
-    gpu.settle_in([slots], [forces], sums[:1], sums[1:])
-    device.fork(gpu.stream)
+    lattice = GpuLatticeSum(device, mesh, BETA, fixed)
+    lattice.settle_in([slots], [forces], sums[:1], sums[1:])
+    device.fork(lattice.stream)
     for energies in (True, False):  # the second time adds the same forces again, and no sums
-        gpu.find_potential(energies)
-        gpu.add_forces()
-    device.join(gpu.stream)
+        lattice.find_potential(energies)
+        lattice.add_forces()
+    device.join(lattice.stream)
     return device.to_host(forces)[:, :3] * unit[0] / 2.0, device.to_host(sums) * unit[1]
 
 
@@ -100,6 +102,26 @@ def test_mesh_on_device_equals_cpu(device, name, order, shape, apart, precision)
         expected_sums,
         atol=(1e-8 if fixed else 2e-6) * abs(expected_sums).max() + 1e-3,
     )
+
+
+@pytest.mark.parametrize(("order", "shape"), CASES)
+def test_reproducible_mesh_has_the_same_bits_in_any_order_and_launch_shape(device, order, shape, monkeypatch):
+    filled, x, charge, slots = charges_in_slots(device, apart=False)
+    mesh = Mesh(shape, order, BOXES["triclinic"], FRAMES["triclinic"])
+    forces, sums = mesh_on_device(device, mesh, slots, fixed=True)
+    n = len(filled)
+    places = np.random.default_rng(1).permutation(2 * n)[:n]
+    rows, gid = np.zeros((2 * n, 4), np.int32), np.full(2 * n, -1, np.int32)
+    rows[places, :3], rows[places, 3], gid[places] = x, charge.astype(np.float32).view(np.int32), np.arange(n)
+    others = Slots(2 * n, 2 * n, device.to_device(rows), device.to_device(gid), None, None, None)
+    monkeypatch.setattr(cuda_programs, "COLUMNS", 5)
+    monkeypatch.setattr(cuda_programs, "THREADS", 64)
+    monkeypatch.setattr(solvers, "THREADS", 64)
+    monkeypatch.setattr(gpu, "THREADS", 64)
+    monkeypatch.setattr(PlaneShape, "plane_threads", 96)
+    found, other_sums = mesh_on_device(device, mesh, others, fixed=True)
+    assert np.array_equal(found[places], forces[filled])
+    assert np.array_equal(other_sums, sums)
 
 
 def simulate(system, precision, device, reporters=None):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pulsemd.kernels.pme.cuda_programs import MOST_IN_REGISTERS, SHARED_BYTES, PlaneShape, two_factors
+from pulsemd.kernels.pme.cuda_programs import COLUMNS, MOST_IN_REGISTERS, PlaneShape, two_factors
 from pulsemd.kernels.pme.mesh import mesh_size
+
+H200 = 227 * 1024
 
 
 @pytest.mark.parametrize(
@@ -15,10 +17,10 @@ def test_factors_are_the_most_equal_ones_that_fit_into_registers(n, factors):
     assert two_factors(n) == factors
 
 
-def test_meshes_up_to_108_points_are_divided():
-    for n in range(20, 108, 2):
+def test_even_meshes_up_to_168_points_are_divided():
+    for n in range(20, 168):
         (size,) = set(mesh_size([[n, 0, 0], [0, n, 0], [0, 0, n]], 1.0, 4))
-        shape = PlaneShape.of((size,) * 3, fixed=False)
+        shape = PlaneShape.of((size,) * 3, False, H200)
         if size % 2:
             assert shape is None
             continue
@@ -28,16 +30,20 @@ def test_meshes_up_to_108_points_are_divided():
         assert shape.a[0] * shape.a[1] == shape.b[0] * shape.b[1] == 2 * shape.c[0] * shape.c[1] == size
         assert shape.row % 2 == 0
         assert shape.row > size // 2
-        assert shape.column_blocks * 16 >= size * shape.row
+        assert shape.column_blocks * COLUMNS >= size * shape.row
 
 
-@pytest.mark.parametrize("shape", [(56, 56, 25), (56, 34, 56), (17, 56, 56), (128, 128, 128)])
-def test_meshes_that_do_not_fit_go_to_the_library(shape):
-    assert PlaneShape.of(shape, fixed=False) is None
+@pytest.mark.parametrize("shape", [(56, 56, 25), (56, 34, 56), (17, 56, 56), (200, 56, 56)])
+def test_meshes_that_do_not_divide_go_to_the_library(shape):
+    assert PlaneShape.of(shape, False, H200) is None
 
 
-def test_a_plane_in_float64_needs_twice_the_room():
-    assert PlaneShape.of((64, 64, 64), fixed=True) is not None
-    assert 100 * 51 * 8 <= SHARED_BYTES < 100 * 51 * 16
-    assert PlaneShape.of((100, 100, 100), fixed=False) is not None
-    assert PlaneShape.of((100, 100, 100), fixed=True) is None
+def test_planes_must_fit_into_shared_memory():
+    needed = 100 * 51 * 8
+    assert PlaneShape.of((100, 100, 100), False, needed) is not None
+    assert PlaneShape.of((100, 100, 100), False, needed - 1) is None
+    assert PlaneShape.of((100, 100, 100), True, 2 * needed) is not None
+    assert PlaneShape.of((100, 100, 100), True, 2 * needed - 1) is None
+    assert (
+        PlaneShape.of((208, 56, 56), True, H200) is None
+    )  # lines along a, for which a block asks for no more

@@ -14,6 +14,9 @@ from pulsemd.base.errors import TransportError
 from pulsemd.device.graph import CudaGraph, checked
 from pulsemd.device.program import CudaProgram, _core, compile_program
 
+SHARED_BYTES = 48 * 1024
+"""Shared memory that a block has on every device without asking."""
+
 
 class Kernel:
     """A loaded kernel of a device.
@@ -51,7 +54,8 @@ class Kernel:
         grid, block : int
             Blocks, and threads of a block. A grid of 0 blocks makes a launch that does nothing.
         *arguments : device arrays (their addresses are passed), NumPy scalars (passed by value) or None (null)
-        shared : int, bytes of dynamic shared memory
+        shared : int
+            Bytes of dynamic shared memory, with the kernel's own at most `CudaDevice.most_shared_bytes`.
         stream : stream of `CudaDevice.new_stream`, optional
             Default: the device's main stream.
         overlap : bool
@@ -66,6 +70,8 @@ class Kernel:
         if 0 in blocks:
             return lambda: None
         device = self._device
+        if self.shared_bytes + shared > SHARED_BYTES:
+            self._allow_shared(shared)
         early = {"programmatic_stream_serialization": True} if overlap and device.can_overlap else {}
         config = device.core.LaunchConfig(grid=blocks, block=block, shmem_size=shared, **early)
         values = [_argument(value) for value in arguments]
@@ -75,6 +81,13 @@ class Kernel:
             launch(target, config, handle, *values)
 
         return run
+
+    def _allow_shared(self, n_bytes: int) -> None:
+        from cuda.bindings import driver
+
+        attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        device = driver.CUdevice(self._device.ordinal)
+        checked(driver, driver.cuKernelSetAttribute(attribute, n_bytes, self._handle.handle, device))
 
     def __call__(self, grid: int | tuple[int, ...], block: int, *arguments: Any, shared: int = 0) -> None:
         """Launch once; see `bind`."""
@@ -108,6 +121,8 @@ class CudaDevice:
         CuPy, for code that works on device arrays; use it inside ``with device.current():``.
     can_overlap : bool
         Whether a kernel can begin before the one ahead of it ends.
+    most_shared_bytes : int
+        Shared memory that a block can have.
     stream : cupy.cuda.Stream
         The main stream.
 
@@ -126,6 +141,7 @@ class CudaDevice:
         self.architecture = f"sm_{handle.arch}"
         self.can_overlap = int(handle.arch) >= 90
         self.n_multiprocessors = int(handle.properties.multiprocessor_count)
+        self.most_shared_bytes = int(handle.properties.max_shared_memory_per_block_optin)
         self._streams: dict[int, tuple[Any, Any]] = {}
         self.stream = self.new_stream()
         self._kernels: dict[tuple[CudaProgram, str], Kernel] = {}

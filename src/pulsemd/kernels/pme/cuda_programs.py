@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
+from pulsemd.device.cuda import SHARED_BYTES
 from pulsemd.device.program import CudaProgram
 from pulsemd.kernels.pme.mesh import ORDERS
 from pulsemd.kernels.search.gpu_layout import SUPERCLUSTER
@@ -18,9 +19,6 @@ LANES = 4
 
 MOST_IN_REGISTERS = 16
 """Numbers of a line that a thread transforms at once."""
-
-SHARED_BYTES = 48 * 1024
-"""Of a block, on every device."""
 
 COLUMNS = 16
 """Lines along a of a block, neighbors in memory."""
@@ -79,14 +77,16 @@ class PlaneShape:
     c: tuple[int, int]
 
     @staticmethod
-    def of(shape: tuple[int, ...], fixed: bool) -> PlaneShape | None:
-        """That of a mesh; None if it cannot be divided so, or if a plane does not fit into shared memory."""
+    def of(shape: tuple[int, ...], fixed: bool, most_shared: int) -> PlaneShape | None:
+        """That of a mesh; None if it cannot be divided so, or if a plane does not fit into the shared memory, in bytes,
+        that a block can have."""
         n_a, n_b, n_c = shape
         a, b, c = two_factors(n_a), two_factors(n_b), two_factors(n_c // 2)
-        plane = n_b * (n_c // 2 + 1 | 1) * (16 if fixed else 8)
-        if n_c % 2 or a is None or b is None or c is None or plane > SHARED_BYTES:
+        if n_c % 2 or a is None or b is None or c is None:
             return None
-        return PlaneShape(fixed, a, b, c)
+        found = PlaneShape(fixed, a, b, c)
+        fits = found.plane_bytes <= most_shared and n_a * COLUMNS * found.number_bytes <= SHARED_BYTES
+        return found if fits else None
 
     @property
     def n_a(self) -> int:
@@ -98,6 +98,16 @@ class PlaneShape:
         """Complex numbers of a row, a multiple of 2, so that rows begin at whole vectors of four."""
         half = self.c[0] * self.c[1] + 1
         return half + half % 2
+
+    @property
+    def plane_bytes(self) -> int:
+        """Shared memory of a plane: its rows are an odd number of complex numbers apart."""
+        return self.b[0] * self.b[1] * (self.c[0] * self.c[1] + 1 | 1) * self.number_bytes
+
+    @property
+    def number_bytes(self) -> int:
+        """Of a complex number."""
+        return 16 if self.fixed else 8
 
     @property
     def plane_threads(self) -> int:
@@ -137,8 +147,8 @@ def programs() -> Iterator[CudaProgram]:
             yield pme_program(file, fixed, order, whole)
     for fixed, energies in product(booleans, booleans):
         yield solve_program(fixed, energies)
-        for shape in ((20, 24, 28), (52, 52, 52), (56, 56, 56), (48, 64, 60)):
-            divided = PlaneShape.of(shape, fixed)
+        for shape in ((52, 52, 52), (56, 56, 56), (100, 100, 100), (160, 168, 160)):
+            divided = PlaneShape.of(shape, fixed, 2**18)
             assert divided is not None
             yield divided.program(energies)
     yield convert_program()

@@ -55,7 +55,7 @@ class GpuLatticeSum:
         self._frame = device.to_device(mesh.frame, np.int32)
         self.stream = device.new_stream(priority=-1)
         several = transport is not None and transport.memory.n_processes > 1
-        self.solver = mesh_solver(device, mesh, beta, fixed, self.stream, begins_early=not several)
+        self.solver = mesh_solver(device, mesh, beta, fixed, self.stream)
         self._own_charges = self.solver.charges
         self._sum: ArraySum | None = None
         if transport is not None and several:

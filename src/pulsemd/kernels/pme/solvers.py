@@ -40,8 +40,6 @@ class PlaneSolver:
     fixed : bool
         As for `GpuLatticeSum`.
     stream : stream of the device, on which everything runs
-    begins_early : bool
-        A kernel that lets later ones start is what comes before `solve` in the stream.
 
     Attributes
     ----------
@@ -63,7 +61,6 @@ class PlaneSolver:
         beta: float,
         fixed: bool,
         stream: Any,
-        begins_early: bool,
     ) -> None:
         self._shape, self._waves, self._stream = shape, _Waves(device, mesh, beta, fixed), stream
         self.row, self.lattice = shape.row, self._waves.lattice
@@ -75,14 +72,16 @@ class PlaneSolver:
         )
         roots = [np.exp(-2j * np.pi * np.arange(n) / n) for n in mesh.shape]
         self._roots = [device.to_device(np.stack([r.real, r.imag], -1), real) for r in roots]
-        plane = shape.n_a, shape.plane_threads
         programs = shape.program(False), shape.program(True)
-        self.forward: Launch = device.kernel(programs[0], "transform_planes").bind(
-            *plane, self.charges, self.potential, *self._roots[1:], stream=stream, overlap=begins_early
-        )
-        self.back: Launch = device.kernel(programs[0], "restore_planes").bind(
-            *plane, self.potential, *self._roots[1:], stream=stream, overlap=True
-        )
+
+        def of_planes(name: str, *arrays: Any) -> Launch:
+            launch: Launch = device.kernel(programs[0], name).bind(
+                shape.n_a, shape.plane_threads, *arrays, *self._roots[1:], shared=shape.plane_bytes, stream=stream
+            )  # fmt: skip
+            return launch
+
+        self._forward = of_planes("transform_planes", self.charges, self.potential)
+        self._back = of_planes("restore_planes", self.potential)
         self._columns = [device.kernel(program, "solve_columns") for program in programs]
 
     def bind(self, energy: Any, virial: Any) -> None:
@@ -91,7 +90,7 @@ class PlaneSolver:
         arrays = self.potential, self._roots[0], waves.lattice, *waves.factors, energy, virial
         kernels = self._columns if energy is not None else self._columns[:1] * 2
         self.columns: list[Launch] = [
-            kernel.bind(shape.column_blocks, shape.column_threads, *arrays, stream=self._stream, overlap=True)
+            kernel.bind(shape.column_blocks, shape.column_threads, *arrays, stream=self._stream)
             for kernel in kernels
         ]
 
@@ -100,9 +99,9 @@ class PlaneSolver:
 
     def solve(self, energies: bool) -> None:
         """Find the potential; with ``energies`` also add the sums. Only launches."""
-        self.forward()
+        self._forward()
         self.columns[energies]()
-        self.back()
+        self._back()
 
 
 class LibrarySolver:
@@ -158,10 +157,10 @@ class LibrarySolver:
 
 
 def mesh_solver(
-    device: CudaDevice, mesh: Mesh, beta: float, fixed: bool, stream: Any, begins_early: bool
+    device: CudaDevice, mesh: Mesh, beta: float, fixed: bool, stream: Any
 ) -> PlaneSolver | LibrarySolver:
     """The solver for a mesh: our own transforms where they are the faster ones; parameters as for `PlaneSolver`."""
-    shape = PlaneShape.of(mesh.shape, fixed)
+    shape = PlaneShape.of(mesh.shape, fixed, device.most_shared_bytes)
     if shape is None:
         return LibrarySolver(device, mesh, beta, fixed, stream)
-    return PlaneSolver(device, mesh, shape, beta, fixed, stream, begins_early)
+    return PlaneSolver(device, mesh, shape, beta, fixed, stream)

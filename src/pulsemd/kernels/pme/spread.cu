@@ -6,7 +6,6 @@
 //           integers, for which shared memory has fast atomics, in units of 2^-30 of the charges of the block.
 //        1: Atoms one by one.
 
-#include "overlap.cuh"
 #include "tile.cuh"
 
 constexpr int SHARED_ROWS = (ORDER - LANES) * ORDER, ROWS = ORDER + (SHARED_ROWS + LANES - 1) / LANES;
@@ -104,7 +103,6 @@ __device__ __forceinline__ void add_to_tile(Tile& tile, const Box& box, const Pa
 extern "C" __global__ void __launch_bounds__(THREADS)
     spread_charges(const int4* __restrict__ x, const int* __restrict__ gid, int n, const long long* counters,
                    const int* __restrict__ frame, Charge* mesh, int n_a, int n_b, int n_c, int row) {
-    let_later_start();
     n = end_of_owned(counters, n);
     const int t = blockIdx.x * THREADS + threadIdx.x, slot = t / LANES, lane = t % LANES, points[3] = {n_a, n_b, n_c};
     const int4 place = slot < n ? on_mesh(x[slot], frame) : make_int4(0, 0, 0, 0);

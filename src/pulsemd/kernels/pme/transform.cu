@@ -7,19 +7,14 @@
 // A1, A2 ...  factors of the points along each axis, of half of them along c
 // ROW         complex numbers of a row of the spectrum, at least C1 C2 + 1
 // PLANE_THREADS, COLUMN_THREADS; COLUMNS that a block has of the lines along a
-//
-// Each begins while the kernel before it ends, and so finds room beside the pair kernel.
 
-#include "overlap.cuh"
 #include "waves.cuh"
 
 constexpr int N_A = A1 * A2, N_B = B1 * B2, LENGTH = C1 * C2, HALF = LENGTH + 1;
 constexpr int PITCH = HALF | 1;  // odd: neighbors in a column of shared memory are in other banks
 constexpr int CHARGE_ROW = FIXED ? 2 * LENGTH : 2 * ROW;
 
-struct Plane {
-    Complex at[N_B * PITCH];
-};
+extern __shared__ Complex plane[];  // N_B rows of PITCH numbers
 
 __device__ __forceinline__ Complex take_charges(Charge* pair) {
 #if FIXED
@@ -34,10 +29,10 @@ __device__ __forceinline__ Complex take_charges(Charge* pair) {
 }
 
 // From the transform of rows as complex numbers to that of the real numbers.
-__device__ __forceinline__ void split_rows(Plane& plane, const Complex* __restrict__ roots) {
+__device__ __forceinline__ void split_rows(const Complex* __restrict__ roots) {
     for (int t = threadIdx.x; t < N_B * (LENGTH / 2 + 1); t += PLANE_THREADS) {
         const int k = t / N_B, other = k == 0 ? LENGTH : LENGTH - k;
-        Complex* const row = plane.at + t % N_B * PITCH;
+        Complex* const row = plane + t % N_B * PITCH;
         Complex& low = row[k % C1 * C2 + k / C1];
         Complex& high = k == 0 ? row[LENGTH] : row[other % C1 * C2 + other / C1];
         const Complex z = low, opposite = k == 0 ? z : high;
@@ -48,10 +43,10 @@ __device__ __forceinline__ void split_rows(Plane& plane, const Complex* __restri
 }
 
 // The way back, times two.
-__device__ __forceinline__ void join_rows(Plane& plane, const Complex* __restrict__ roots) {
+__device__ __forceinline__ void join_rows(const Complex* __restrict__ roots) {
     for (int t = threadIdx.x; t < N_B * (LENGTH / 2 + 1); t += PLANE_THREADS) {
         const int k = t / N_B, other = LENGTH - k;
-        Complex* const row = plane.at + t % N_B * PITCH;
+        Complex* const row = plane + t % N_B * PITCH;
         Complex& low = row[k % C1 * C2 + k / C1];
         Complex& high = k == 0 ? row[LENGTH] : row[other % C1 * C2 + other / C1];
         Complex x = low, opposite = conjugate(high);
@@ -66,9 +61,6 @@ __device__ __forceinline__ void join_rows(Plane& plane, const Complex* __restric
 extern "C" __global__ void __launch_bounds__(PLANE_THREADS)
     transform_planes(Charge* charges, Complex* spectrum, const Complex* __restrict__ roots_b,
                      const Complex* __restrict__ roots_c) {
-    __shared__ Plane plane;
-    let_later_start();
-    wait_for_earlier();
     charges += (size_t)blockIdx.x * N_B * CHARGE_ROW, spectrum += (size_t)blockIdx.x * N_B * ROW;
     for (int t = threadIdx.x; t < N_B * C2; t += PLANE_THREADS) {
         const int row = t / C2, second = t % C2;
@@ -77,11 +69,11 @@ extern "C" __global__ void __launch_bounds__(PLANE_THREADS)
         for (int k = 0; k < C1; k++) v[k] = take_charges(charges + row * CHARGE_ROW + 2 * (k * C2 + second));
         dft<C1, FORWARD>(v);
 #pragma unroll
-        for (int k = 0; k < C1; k++) plane.at[row * PITCH + k * C2 + second] = v[k] * roots_c[2 * k * second];
+        for (int k = 0; k < C1; k++) plane[row * PITCH + k * C2 + second] = v[k] * roots_c[2 * k * second];
     }
     __syncthreads();
     for (int t = threadIdx.x; t < N_B * C1; t += PLANE_THREADS) {
-        Complex* const line = plane.at + t % N_B * PITCH + t / N_B * C2;
+        Complex* const line = plane + t % N_B * PITCH + t / N_B * C2;
         Complex v[C2];
 #pragma unroll
         for (int k = 0; k < C2; k++) v[k] = line[k];
@@ -90,11 +82,11 @@ extern "C" __global__ void __launch_bounds__(PLANE_THREADS)
         for (int k = 0; k < C2; k++) line[k] = v[k];
     }
     __syncthreads();
-    split_rows(plane, roots_c);
+    split_rows(roots_c);
     __syncthreads();
     for (int t = threadIdx.x; t < HALF * B2; t += PLANE_THREADS) {
         const int second = t / HALF;
-        Complex* const line = plane.at + second * PITCH + t % HALF;
+        Complex* const line = plane + second * PITCH + t % HALF;
         Complex v[B1];
 #pragma unroll
         for (int k = 0; k < B1; k++) v[k] = line[k * B2 * PITCH];
@@ -107,7 +99,7 @@ extern "C" __global__ void __launch_bounds__(PLANE_THREADS)
         const int first = t / HALF * B2, column = t % HALF;
         Complex v[B2];
 #pragma unroll
-        for (int k = 0; k < B2; k++) v[k] = plane.at[(first + k) * PITCH + column];
+        for (int k = 0; k < B2; k++) v[k] = plane[(first + k) * PITCH + column];
         dft<B2, FORWARD>(v);
 #pragma unroll
         for (int k = 0; k < B2; k++) spectrum[(first + k) * ROW + column] = v[k];
@@ -121,8 +113,6 @@ extern "C" __global__ void __launch_bounds__(COLUMN_THREADS)
                   const Real* __restrict__ factor_a, const Real* __restrict__ factor_b,
                   const Real* __restrict__ factor_c, Sum* energy, Sum* virial) {
     __shared__ Complex columns[N_A * COLUMNS];
-    let_later_start();
-    wait_for_earlier();
     constexpr int PLANE = N_B * ROW;
     const int start = blockIdx.x * COLUMNS;
     for (int t = threadIdx.x; t < COLUMNS * A2; t += COLUMN_THREADS) {
@@ -174,9 +164,6 @@ extern "C" __global__ void __launch_bounds__(COLUMN_THREADS)
 // mesh : (a, b, ROW) complex, spectra of planes; becomes (a, b, 2 ROW) real
 extern "C" __global__ void __launch_bounds__(PLANE_THREADS)
     restore_planes(Complex* mesh, const Complex* __restrict__ roots_b, const Complex* __restrict__ roots_c) {
-    __shared__ Plane plane;
-    let_later_start();
-    wait_for_earlier();
     mesh += (size_t)blockIdx.x * N_B * ROW;
     for (int t = threadIdx.x; t < HALF * B1; t += PLANE_THREADS) {
         const int first = t / HALF, column = t % HALF;
@@ -185,11 +172,11 @@ extern "C" __global__ void __launch_bounds__(PLANE_THREADS)
         for (int k = 0; k < B2; k++) v[k] = mesh[(first * B2 + k) * ROW + column];
         dft<B2, INVERSE>(v);
 #pragma unroll
-        for (int k = 0; k < B2; k++) plane.at[(first * B2 + k) * PITCH + column] = v[k] * conjugate(roots_b[first * k]);
+        for (int k = 0; k < B2; k++) plane[(first * B2 + k) * PITCH + column] = v[k] * conjugate(roots_b[first * k]);
     }
     __syncthreads();
     for (int t = threadIdx.x; t < HALF * B2; t += PLANE_THREADS) {
-        Complex* const line = plane.at + t / HALF * PITCH + t % HALF;
+        Complex* const line = plane + t / HALF * PITCH + t % HALF;
         Complex v[B1];
 #pragma unroll
         for (int k = 0; k < B1; k++) v[k] = line[k * B2 * PITCH];
@@ -198,11 +185,11 @@ extern "C" __global__ void __launch_bounds__(PLANE_THREADS)
         for (int k = 0; k < B1; k++) line[k * B2 * PITCH] = v[k];
     }
     __syncthreads();
-    join_rows(plane, roots_c);
+    join_rows(roots_c);
     __syncthreads();
     for (int t = threadIdx.x; t < N_B * C1; t += PLANE_THREADS) {
         const int first = t / N_B;
-        Complex* const line = plane.at + t % N_B * PITCH + first * C2;
+        Complex* const line = plane + t % N_B * PITCH + first * C2;
         Complex v[C2];
 #pragma unroll
         for (int k = 0; k < C2; k++) v[k] = line[k];
@@ -215,7 +202,7 @@ extern "C" __global__ void __launch_bounds__(PLANE_THREADS)
         const int row = t / C2, second = t % C2;
         Complex v[C1];
 #pragma unroll
-        for (int k = 0; k < C1; k++) v[k] = plane.at[row * PITCH + k * C2 + second];
+        for (int k = 0; k < C1; k++) v[k] = plane[row * PITCH + k * C2 + second];
         dft<C1, INVERSE>(v);
 #pragma unroll
         for (int k = 0; k < C1; k++) mesh[row * ROW + k * C2 + second] = v[k];
