@@ -33,6 +33,11 @@ class StepFlags:
         """Whether it needs energies and virial."""
         return self.energies or self.barostat
 
+    @property
+    def new_box(self) -> bool:
+        """Whether it may end in another box."""
+        return self.barostat or self.box_moves
+
 
 def step_flags(settings: RunSettings, step: int, energies: bool) -> StepFlags:
     """What the settings ask of a step."""

@@ -87,12 +87,15 @@ def thermostat_energy(s: RunSettings, now: Extended, n_dof: int) -> float:
     return n_dof * BOLTZMANN * (kinetic + s.ref_t * now.xi)
 
 
+def box_softness(s: RunSettings) -> Float64:
+    """Inverse masses of the box along x and y, and along z, times its longest edge, (2,), in 1/(bar ps^2)."""
+    soft: Float64 = 4.0 * math.pi**2 / (3.0 * s.tau_p**2) * np.broadcast_to(np.array(s.compressibility), (2,))
+    return soft
+
+
 def box_masses(s: RunSettings, cell: Cell) -> Float64:
-    """Inverse masses of the box along x and y, and along z, (2,), in nm bar^-1 ps^-2 nm^-2."""
-    longest = float(np.diag(cell.user_box).max())
-    soft = np.broadcast_to(np.array(s.compressibility), (2,))
-    inverse: Float64 = 4.0 * math.pi**2 * soft / (3.0 * s.tau_p**2 * longest)
-    return inverse
+    """Inverse masses of the box along x and y, and along z, (2,), in 1/(nm bar ps^2)."""
+    return box_softness(s) / float(np.diag(cell.user_box).max())
 
 
 def accelerate_box(s: RunSettings, before: Extended, pressure: Float64, cell: Cell) -> Extended:

@@ -11,10 +11,12 @@ from pulsemd.base.units import BAR, BOLTZMANN
 from pulsemd.device.cuda import CudaDevice
 from pulsemd.engine.barostat import GROWTH, NOISE, SHRINKAGE, strain_message
 from pulsemd.engine.cell import Cell
+from pulsemd.engine.coupling import StepFlags
 from pulsemd.engine.energies import N_SUMS, VIRIAL
+from pulsemd.engine.extended import box_softness
 from pulsemd.engine.gpu_part import DevicePart
 from pulsemd.engine.lattice import is_along_user_box
-from pulsemd.engine.system import System
+from pulsemd.engine.system import Continuation, System
 from pulsemd.kernels.bonded.gpu import GpuBonded
 from pulsemd.kernels.nonbonded.exclusions_gpu import GpuExclusions
 from pulsemd.kernels.nonbonded.gpu import GpuPairForces
@@ -33,6 +35,9 @@ def barostat_record(system: System, constants: PairConstants) -> np.ndarray:
     found["wanted"], found["noise"] = s.ref_p, NOISE[s.pcoupltype]
     found["kt"], found["seed"] = BOLTZMANN * s.ref_t * BAR, s.ld_seed
     found["lowest"], found["highest"] = 1.0 / (1.0 + SHRINKAGE), 1.0 + GROWTH
+    found["interval"] = s.nstpcouple * s.dt
+    if s.pcoupl == "parrinello-rahman":
+        found["mass"] = box_softness(s)
     found["isotropic"], found["stochastic"] = isotropic, s.pcoupl == "c-rescale"
     if constants.beta:
         charge = float(system.topology.charge.sum())
@@ -130,23 +135,33 @@ class DeviceCells:
             cell.begin_list()
         return _cell_of(record)
 
-    def put(self, cell: Cell, searched: Cell, work: float) -> None:
-        """Go on from a cell, with the pair list of another one and the work of the barostat so far, kJ/mol."""
+    def put(self, earlier: Continuation, searched: Cell) -> None:
+        """Go on as a checkpoint has it, with the pair list of another cell."""
+        cell, rates = earlier.cell, (earlier.extended.inside, earlier.extended.along_z)
         strain = np.diag(np.linalg.solve(searched.box, cell.box))
         for part in self._cells:
-            part.put(cell.box, cell.user_box, strain, work)
+            part.put(cell.box, cell.user_box, strain, earlier.barostat_work, rates)
 
-    def finish_sums(self, offset: int, scale: bool) -> None:
-        """See `GpuCell.finish_sums`."""
-        for cell in self._cells:
-            cell.finish_sums(offset, scale)
+    def drag(self, flags: StepFlags) -> None:
+        """Before the move of a step: see `GpuCell.drag`."""
+        if flags.box_moves:
+            for cell in self._cells:
+                cell.drag(flags.thermostat)
 
-    def read(self) -> tuple[Cell, float]:
-        """The cell now, and the work of the barostat so far, kJ/mol; waits for the device if there is one."""
+    def finish_step(self, offset: int, flags: StepFlags) -> None:
+        """See `GpuCell.finish_step`."""
+        if flags.sums or flags.box_moves:
+            for cell in self._cells:
+                cell.finish_step(offset, flags.sums, flags.barostat, flags.box_moves)
+
+    def read(self) -> tuple[Cell, float, tuple[float, float]]:
+        """The cell now, work of the barostat so far, kJ/mol, and rates of a box that moves; waits for the device
+        if there is a barostat."""
         if not self._cells:
-            return self._system.cell, 0.0
+            return self._system.cell, 0.0, (0.0, 0.0)
         record = self._cells[0].read()
-        return _cell_of(record), float(record["work"])
+        inside, along_z = record["rates"].tolist()
+        return _cell_of(record), float(record["work"]), (inside, along_z)
 
     def in_copies(self, copies: Sequence[np.ndarray]) -> Cell:
         """The cell in copies of `words`."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from pulsemd.base.errors import ConfigError
 from pulsemd.base.units import BOLTZMANN
 from pulsemd.engine.bath import bath_of
 from pulsemd.engine.coupling import degrees_of_freedom
+from pulsemd.engine.extended import thermostat_mass
 from pulsemd.engine.movers import ConstrainedGroups, water_kinds
 from pulsemd.engine.networks import ConstraintNetworks
 from pulsemd.engine.system import System
@@ -17,9 +17,7 @@ from pulsemd.kernels.update.gpu import UpdateConstants
 def update_constants(system: System) -> UpdateConstants:
     """Masses, waters, constraints and virtual sites, time step and thermostat."""
     s, topology = system.settings, system.topology
-    for name in ("tcoupl", "pcoupl"):
-        if (method := getattr(s, name)) in ("nose-hoover", "parrinello-rahman"):
-            raise ConfigError(f"--device cuda: {name} = {method} runs on CPUs only; use --device cpu")
+    interval = s.nsttcouple * s.dt
     n_dof = degrees_of_freedom(topology, s)
     return UpdateConstants(
         box=system.box,
@@ -34,5 +32,8 @@ def update_constants(system: System) -> UpdateConstants:
         seed=s.ld_seed,
         sites=topology.virtual_sites,
         bath=bath_of(s, topology),
+        hoover=interval * thermostat_mass(s) if s.tcoupl == "nose-hoover" else 0.0,
+        ref_t=s.ref_t,
+        interval=interval,
         networks=ConstraintNetworks(topology, s).table(),
     )

@@ -240,9 +240,9 @@ class GpuRank:
 
     def take_up(self, earlier: Continuation) -> None:
         """Go on inside a list lifetime that was built from the positions of its search; as for `Rank`."""
-        self._box.put(earlier.cell, self._cells[1], earlier.barostat_work)
+        self._box.put(earlier, self._cells[1])
         self.place(earlier.x)
-        self._update.set_work(earlier.thermostat_work)
+        self._update.set_thermostat(earlier.thermostat_work, earlier.extended.xi, earlier.extended.friction)
 
     def place(self, x: NDArray[np.int32]) -> None:
         """Put the atoms at positions inside a list lifetime; as for `Rank`."""
@@ -301,8 +301,9 @@ class GpuRank:
         return float(self._update.read()["work"]), self._box.read()[1]
 
     def read_extended(self) -> Extended:
-        """Variables of thermostat and barostat now: there are none."""
-        return Extended()
+        """Variables of thermostat and barostat now; waits for the device."""
+        control = self._update.read()
+        return Extended(float(control["xi"]), float(control["friction"]), *self._box.read()[2])
 
     def read_cell(self) -> Cell:
         """The cell now; waits for the device."""
@@ -435,12 +436,13 @@ class GpuRank:
         flags, update = self.flags, self._update
         coupled = flags.thermostat or flags.remove_com
         virial = self._constraint_virial if flags.sums else None
-        overlap = self._move_overlaps and not flags.sums
+        overlap = self._move_overlaps and not flags.sums and not flags.box_moves
+        self._box.drag(flags)
         update.move(self._offset, coupled, virial, overlap)
         if flags.sums:
             update.sum_kinetic_after()
-            self._box.finish_sums(self._offset, flags.barostat)
-        if flags.barostat:
+        self._box.finish_step(self._offset, flags)
+        if flags.new_box:
             update.construct_sites()
             self._start_forces(energies=False, waters_started=False)  # the move began them in the other box
 

@@ -194,10 +194,12 @@ class GpuRanks:
 
     def take_up(self, earlier: Continuation) -> None:
         """Go on inside a list lifetime that was built from the positions of its search; as for `Rank`."""
-        self._box.put(earlier.cell, self.searched_cell, earlier.barostat_work)
+        self._box.put(earlier, self.searched_cell)
         self.place(earlier.x)
         for part in self._parts:
-            part.update.set_work(earlier.thermostat_work)
+            part.update.set_thermostat(
+                earlier.thermostat_work, earlier.extended.xi, earlier.extended.friction
+            )
 
     def place(self, x: NDArray[np.int32]) -> None:
         """Put the atoms at positions inside a list lifetime; as for `Rank`."""
@@ -247,8 +249,9 @@ class GpuRanks:
         return float(self._parts[0].update.read()["work"]), self._box.read()[1]
 
     def read_extended(self) -> Extended:
-        """Variables of thermostat and barostat now: there are none."""
-        return Extended()
+        """Variables of thermostat and barostat now; waits for the device."""
+        control = self._parts[0].update.read()
+        return Extended(float(control["xi"]), float(control["friction"]), *self._box.read()[2])
 
     def read_cell(self) -> Cell:
         """The cell now; waits for the device."""

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from pulsemd.device.cuda import CudaDevice
-from pulsemd.engine.coupling import StepFlags, kinetic_intervals
+from pulsemd.engine.coupling import StepFlags, kinetic_intervals, scales_box
 from pulsemd.engine.gpu_barostat import DeviceCells
 from pulsemd.engine.gpu_fields import DeviceFields
 from pulsemd.engine.gpu_part import DevicePart
@@ -162,7 +162,10 @@ class StepOfRanks:
         assert steps is not None
         for part in self._parts:
             part.start_forces(energies, waters_started=True)
-        overlap = self._overlaps and self.flags.step > self.first_step and not prune
+        new_box = scales_box(
+            self._settings, self.flags.step - 1
+        )  # whose constants are read ahead of any wait
+        overlap = self._overlaps and self.flags.step > self.first_step and not prune and not new_box
         for part, halo in zip(self._parts, steps.tables, strict=True):
             part.exchanged_forces(energies, prune, halo, overlap)
 
@@ -198,16 +201,17 @@ class StepOfRanks:
         if self._couples or flags.sums:
             self._sums.end()
         steps = self._fields.steps if exchange else None
+        self._box.drag(flags)
         for k, part in enumerate(self._parts):
             virial, halo = part.constraint_virial if flags.sums else None, steps and steps.tables[k]
-            overlap = exchange and self._overlaps and not self._couples
+            overlap = exchange and self._overlaps and not self._couples and not flags.box_moves
             part.update.move(self._offset, self._couples, virial, overlap, halo)
         if flags.sums:
             self._sums.begin(0, True, 0, 0)
             self._sums.end()
             self._sums.add_energies()
-            self._box.finish_sums(self._offset, flags.barostat)
-        if flags.barostat:
+        self._box.finish_step(self._offset, flags)
+        if flags.new_box:
             for part in self._parts:
                 part.update.construct_sites()
                 part.start_forces(False, waters_started=False)  # the move began them in the other box

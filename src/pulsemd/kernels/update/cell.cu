@@ -17,6 +17,7 @@ struct Cell {            // see gpu_cell.py
     double volume;       // at the last step that summed energies, nm^3
     double work_then;    // of the barostat before that step, kJ/mol
     double work;         // of it so far
+    double rates[2];     // relative rates of lengths along x and y, and along z, of a box that moves, 1/ps
     double refused[3];   // strain that the pair list is not good for
     long long stopped;   // step that would have led to it, -1: none; nothing is scaled from then on
 };
@@ -30,6 +31,8 @@ struct Barostat {             // of inside (x and y) and z each, see gpu_cell.py
     double dispersion_energy; // of the long-range correction, times the volume
     double dispersion_virial; // of it, times the volume
     double lowest, highest;   // strain that is allowed
+    double interval;          // of coupling, ps
+    double mass[2];           // of a box that moves: inverse masses times its longest edge; 0: it does not
     long long seed;
     int isotropic, stochastic;
 };
@@ -86,42 +89,15 @@ __device__ void choose_factors(const Barostat& b, const double* pressure, double
     }
 }
 
-// sums : the virial, nine of them; constraints : that of constraint forces; both in order of rows
-// scale : 1: couple; 0: only keep what the energies of the step need
-extern "C" __global__ void scale_cell(const Sum* sums, const Sum* constraints, const Control* control, Cell* cell,
-                                      const Barostat* barostat, const Followers* followers, int offset, int scale) {
-    const Barostat& b = *barostat;
-    const double volume = volume_of(cell->box), unit = FIXED ? 1.0 / ENERGY_SCALE : 1.0;
-    cell->volume = volume;
-    cell->work_then = cell->work;
-    if (!scale) return;
-    for (int d = 0; d < 3; d++) cell->factors[d] = 1.0;
-    if (cell->stopped >= 0) return;
-    const double along_z = 0.5 * (control->before_z + control->after_z);
-    const double inside = 0.25 * (control->before + control->after) - 0.5 * along_z;
-    const double kinetic[3] = {inside, inside, along_z};
-    const double after_inside = 0.5 * (control->after - control->after_z);
-    const double after[3] = {after_inside, after_inside, control->after_z};
-    double pressure[3], virial[3], factors[2];
-    for (int d = 0; d < 3; d++) {
-        virial[d] = (double(sums[4 * d]) + double(constraints[4 * d])) * unit + b.background / volume;
-        pressure[d] = ((2.0 * kinetic[d] + virial[d]) / volume + b.dispersion_virial / (volume * volume)) * BAR;
-    }
-    choose_factors(b, pressure, volume, control->step + offset, factors);
-    bool allowed = true;
-    double work = b.dispersion_energy / volume * (1.0 / (factors[0] * factors[0] * factors[1]) - 1.0);
-    for (int d = 0; d < 3; d++) {
-        const double factor = factors[d == 2];
-        cell->refused[d] = cell->strain[d] * factor;
-        allowed = allowed && cell->refused[d] > b.lowest && cell->refused[d] < b.highest;
-        work -= (factor - 1.0) * virial[d];
-        if (b.stochastic) work += after[d] * (1.0 / (factor * factor) - 1.0);
-    }
-    if (!allowed) {
-        cell->stopped = control->step + offset;
-        return;
-    }
-    cell->work += work;
+// A cell with other lengths along x and y, and along z; false if the pair list is not good for it, or was not before.
+__device__ bool stretch(Cell* cell, const Barostat& b, const double* factors, long long step) {
+    if (cell->stopped >= 0) return false;
+    for (int d = 0; d < 3; d++) cell->refused[d] = cell->strain[d] * factors[d == 2];
+    for (int d = 0; d < 3; d++)
+        if (!(cell->refused[d] > b.lowest && cell->refused[d] < b.highest)) {
+            cell->stopped = step;
+            return false;
+        }
     for (int d = 0; d < 3; d++) {
         cell->factors[d] = factors[d == 2];
         cell->strain[d] = cell->refused[d];
@@ -129,6 +105,84 @@ extern "C" __global__ void scale_cell(const Sum* sums, const Sum* constraints, c
             cell->box[row + d] *= factors[d == 2];
             cell->user_box[row + d] *= factors[d == 2];
         }
+    }
+    return true;
+}
+
+// Of Parrinello and Rahman's box, see extended.py.
+struct MovingBox {
+    double squares[3], mass[2];  // of the vectors; inverse masses
+
+    __device__ MovingBox(const Cell& cell, const Barostat& b) {
+        const double* box = cell.user_box;
+        const double longest = fmax(box[0], fmax(box[4], box[8]));
+        for (int k = 0; k < 3; k++)
+            squares[k] = box[3 * k] * box[3 * k] + box[3 * k + 1] * box[3 * k + 1] + box[3 * k + 2] * box[3 * k + 2];
+        for (int k = 0; k < 2; k++) mass[k] = b.mass[k] / longest;
+    }
+
+    __device__ double energy(const Cell& cell, const Barostat& b, double volume) const {
+        const double* r = cell.rates;
+        const double motion =
+            0.5 * (r[0] * r[0] * (squares[0] + squares[1]) / mass[0] + r[1] * r[1] * squares[2] / mass[1]);
+        return (motion + (2.0 * b.wanted[0] + b.wanted[1]) / 3.0 * volume) / BAR;
+    }
+
+    __device__ void accelerate(Cell* cell, const Barostat& b, const double* pressure) const {
+        const double inside = pressure[0] + pressure[1] - 2.0 * b.wanted[0], along_z = pressure[2] - b.wanted[1];
+        const double both = (inside + along_z) / (squares[0] + squares[1] + squares[2]);
+        const double volume = volume_of(cell->box);
+        cell->rates[0] += b.interval * volume * mass[0] * (b.isotropic ? both : inside / (squares[0] + squares[1]));
+        cell->rates[1] += b.interval * volume * mass[1] * (b.isotropic ? both : along_z / squares[2]);
+    }
+};
+
+// sums : the virial, nine of them; constraints : that of constraint forces; both in order of rows
+// summed : 1: they are of this step; what its energies need is kept
+// couple : 1: the pressure acts; moves : 1: a box that moves goes on, after the pressure was found and before it acts
+extern "C" __global__ void scale_cell(const Sum* sums, const Sum* constraints, const Control* control, Cell* cell,
+                                      const Barostat* barostat, const Followers* followers, int offset, int summed,
+                                      int couple, int moves) {
+    const Barostat& b = *barostat;
+    const double volume = volume_of(cell->box), unit = FIXED ? 1.0 / ENERGY_SCALE : 1.0;
+    const long long step = control->step + offset;
+    if (summed) {
+        if (b.mass[0] > 0.0 || b.mass[1] > 0.0) cell->work = -MovingBox(*cell, b).energy(*cell, b, volume);
+        cell->volume = volume;
+        cell->work_then = cell->work;
+    }
+    double pressure[3], virial[3], after[3];
+    if (couple) {
+        const double along_z = 0.5 * (control->before_z + control->after_z);
+        const double inside = 0.25 * (control->before + control->after) - 0.5 * along_z;
+        after[0] = after[1] = 0.5 * (control->after - control->after_z), after[2] = control->after_z;
+        for (int d = 0; d < 3; d++) {
+            virial[d] = (double(sums[4 * d]) + double(constraints[4 * d])) * unit + b.background / volume;
+            const double kinetic = d == 2 ? along_z : inside;
+            pressure[d] = ((2.0 * kinetic + virial[d]) / volume + b.dispersion_virial / (volume * volume)) * BAR;
+        }
+    }
+    if (moves) {
+        const double factors[2] = {1.0 + b.interval * cell->rates[0], 1.0 + b.interval * cell->rates[1]};
+        if (stretch(cell, b, factors, step)) {
+            for (int k = 0; k < 2; k++) cell->rates[k] /= factors[k];
+            lead(*cell, *followers);
+        }
+    }
+    if (!couple) return;
+    if (b.mass[0] > 0.0 || b.mass[1] > 0.0) {
+        MovingBox(*cell, b).accelerate(cell, b, pressure);
+        return;
+    }
+    for (int d = 0; d < 3; d++) cell->factors[d] = 1.0;
+    double factors[2];
+    choose_factors(b, pressure, volume, step, factors);
+    if (!stretch(cell, b, factors, step)) return;
+    cell->work += b.dispersion_energy / volume * (1.0 / (factors[0] * factors[0] * factors[1]) - 1.0);
+    for (int d = 0; d < 3; d++) {
+        const double factor = factors[d == 2];
+        cell->work -= (factor - 1.0) * virial[d];
+        if (b.stochastic) cell->work += after[d] * (1.0 / (factor * factor) - 1.0);
     }
     lead(*cell, *followers);
 }
@@ -144,4 +198,16 @@ extern "C" __global__ void scale_velocities(float4* v, int n, const Cell* cell) 
     const float4 old = v[row];
     const double* f = cell->factors;
     v[row] = make_float4(float(old.x / f[0]), float(old.y / f[1]), float(old.z / f[2]), old.w);
+}
+
+// v : (n, 4), nm/ps; what a box that moves takes from them, besides a thermostat
+// rubbed : 1: the thermostat acts in this step
+extern "C" __global__ void drag_velocities(float4* v, int n, const Cell* cell, const Barostat* barostat,
+                                           const Control* control, int rubbed) {
+    const int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= n) return;
+    const double left = rubbed ? 1.0 - control->loss : 1.0, per = barostat->interval;
+    const double inside = 1.0 - per * cell->rates[0] / left, along_z = 1.0 - per * cell->rates[1] / left;
+    const float4 old = v[row];
+    v[row] = make_float4(float(old.x * inside), float(old.y * inside), float(old.z * along_z), old.w);
 }

@@ -13,4 +13,6 @@ struct Control {
     unsigned blocks_done;      // of the running sum; wraps to 0
     unsigned unused;
     double before_z, after_z;  // parts of before and after along z
+    double xi, friction;       // of Nose and Hoover's thermostat, 1 and 1/ps
+    double kick, loss;         // factor on what forces do in a coupled step; half the interval times the friction
 };

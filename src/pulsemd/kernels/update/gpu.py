@@ -51,6 +51,10 @@ CONTROL = np.dtype(
         ("unused", "<u4"),
         ("before_z", "<f8"),
         ("after_z", "<f8"),
+        ("xi", "<f8"),
+        ("friction", "<f8"),
+        ("kick", "<f8"),
+        ("loss", "<f8"),
     ]
 )
 """The struct ``Control`` of control.cuh."""
@@ -96,7 +100,10 @@ class UpdateConstants:
     seed : int, of the thermostat
     sites : VirtualSites
     weak : float
-        Coupling interval over tau of Berendsen's thermostat; 0: v-rescale.
+        Coupling interval over tau of Berendsen's thermostat; 0: another one.
+    hoover, ref_t, interval : float
+        Coupling interval over the mass of Nose and Hoover's thermostat, 1/(K ps), 0: another one; its temperature, K;
+        and that interval, ps.
     bath : Bath or None
         Of stochastic dynamics.
     networks : NetworkTable or None
@@ -114,6 +121,9 @@ class UpdateConstants:
     seed: int = 0
     sites: VirtualSites = field(default_factory=no_sites)
     weak: float = 0.0
+    hoover: float = 0.0
+    ref_t: float = 0.0
+    interval: float = 0.0
     bath: Bath | None = None
     networks: NetworkTable | None = None
 
@@ -137,8 +147,9 @@ class UpdateConstants:
 
     def thermostat(self) -> np.ndarray:
         """The struct ``Thermostat`` of kinetic.cu, as float64 words."""
-        words = np.array([self.target, self.n_dof, self.keep, self.mass.sum(), self.weak, 0.0])
-        words[5:].view(np.int64)[0] = self.seed
+        numbers = (self.target, self.n_dof, self.keep, self.mass.sum(), self.weak)
+        words = np.array([*numbers, self.hoover, self.ref_t, self.interval, 0.0])
+        words[8:].view(np.int64)[0] = self.seed
         return words
 
 
@@ -215,7 +226,7 @@ class GpuUpdate:
         In slots after `settle_in`; the fourth word is 0. Keeps its address until the capacity changes.
     step_constants : (2, 20) float64, device
         `UpdateConstants.step`.
-    control : (16,) int64, device
+    control : (20,) int64, device
         The record `CONTROL`.
     """
 
@@ -256,7 +267,7 @@ class GpuUpdate:
         self._blocks = _BLOCKS_PER_MULTIPROCESSOR * device.n_multiprocessors
         self._partial = device.empty((self._blocks, 5), self._sum_type)
         start = np.zeros(1, CONTROL)
-        start["error"], start["scale"] = NO_ERROR, 1.0
+        start["error"], start["scale"], start["kick"] = NO_ERROR, 1.0, 1.0
         self.control = device.to_device(start.view(np.int64))
         self._sites = (
             GpuSites(device, sites.others, self._step, self.control, fixed) if len(sites.others) else None
@@ -348,11 +359,12 @@ class GpuUpdate:
         """The step that the error word counts from; does not wait."""
         self.control[1:2].set(np.array([step], np.int64), stream=self.device.stream)
 
-    def set_work(self, work: float) -> None:
-        """Heat that the thermostat gave so far, kJ/mol; does not wait."""
-        place = CONTROL.fields["work"][1] // 8
-        words = np.array([work], np.float64).view(np.int64)
-        self.control[place : place + 1].set(words, stream=self.device.stream)
+    def set_thermostat(self, work: float, xi: float, friction: float) -> None:
+        """Heat that the thermostat gave so far, kJ/mol, and Nose and Hoover's variables; does not wait."""
+        for name, value in (("work", work), ("xi", xi), ("friction", friction)):
+            place = CONTROL.fields[name][1] // 8
+            words = np.array([value], np.float64).view(np.int64)
+            self.control[place : place + 1].set(words, stream=self.device.stream)
 
     @property
     def error_word(self) -> Any:

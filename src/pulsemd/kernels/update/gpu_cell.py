@@ -20,6 +20,7 @@ CELL = np.dtype(
         ("volume", "<f8"),
         ("work_then", "<f8"),
         ("work", "<f8"),
+        ("rates", "<f8", 2),
         ("refused", "<f8", 3),
         ("stopped", "<i8"),
     ]
@@ -37,6 +38,8 @@ BAROSTAT = np.dtype(
         ("dispersion_virial", "<f8"),
         ("lowest", "<f8"),
         ("highest", "<f8"),
+        ("interval", "<f8"),
+        ("mass", "<f8", 2),
         ("seed", "<i8"),
         ("isotropic", "<i4"),
         ("stochastic", "<i4"),
@@ -91,7 +94,7 @@ class GpuCell:
 
     Attributes
     ----------
-    record : (41,) int64, device
+    record : (43,) int64, device
         The record `CELL`.
     """
 
@@ -107,15 +110,21 @@ class GpuCell:
     ) -> None:
         self.device, self._followers, self._program = device, followers, cell_program(fixed)
         self._scales_velocities = bool(barostat["stochastic"][0])
+        self._control = control
         self._barostat = device.to_device(np.atleast_1d(barostat).view(np.uint8))
         self.record = device.zeros(CELL.itemsize // 8, np.int64)
         self._table = device.to_device(followers.words)
         self._sources = sums, constraints, control, self.record, self._barostat, self._table
-        self._bound: dict[tuple[int, bool], Callable[[], None]] = {}
+        self._bound: dict[tuple[int, ...], Callable[[], None]] = {}
         self._lead = device.kernel(self._program, "lead_followers").bind(1, 1, self.record, self._table)
 
     def put(
-        self, box: np.ndarray, user_box: np.ndarray, strain: np.ndarray | float = 1.0, work: float = 0.0
+        self,
+        box: np.ndarray,
+        user_box: np.ndarray,
+        strain: np.ndarray | float = 1.0,
+        work: float = 0.0,
+        rates: tuple[float, float] = (0.0, 0.0),
     ) -> None:
         """Take a cell, and let everything follow from it; does not wait.
 
@@ -125,9 +134,11 @@ class GpuCell:
         strain : (3,) float64
             Lengths along x, y and z over those of the last search.
         work : float, kJ/mol, of the barostat so far
+        rates : two float, 1/ps
+            Relative rates of lengths along x and y, and along z, of a box that moves.
         """
         record = np.zeros(1, CELL)
-        record["box"], record["user_box"], record["strain"] = box, user_box, strain
+        record["box"], record["user_box"], record["strain"], record["rates"] = box, user_box, strain, rates
         record["factors"], record["work"], record["work_then"], record["stopped"] = 1.0, work, work, -1
         self.record.set(record.view(np.int64), stream=self.device.stream)
         self._lead()
@@ -153,23 +164,36 @@ class GpuCell:
 
     def settle_in(self, velocities: Any) -> None:
         """Scale these velocities (capacity, 4) float32 with the cell from now on."""
-        n = len(velocities)
-        self._velocities = self.device.kernel(self._program, "scale_velocities").bind(
-            -(-n // SUM_THREADS), SUM_THREADS, velocities, np.int32(n), self.record
-        )
+        n, kernel = len(velocities), self.device.kernel
+        shape, rows = (-(-n // SUM_THREADS), SUM_THREADS), (velocities, np.int32(n), self.record)
+        self._velocities = kernel(self._program, "scale_velocities").bind(*shape, *rows)
+        self._drags = [
+            kernel(self._program, "drag_velocities").bind(
+                *shape, *rows, self._barostat, self._control, np.int32(rubbed)
+            )
+            for rubbed in (False, True)
+        ]
 
-    def finish_sums(self, offset: int, scale: bool) -> None:
-        """Keep what the energies of a step need, and with ``scale`` couple cell and velocities. Only launches.
+    def drag(self, rubbed: bool) -> None:
+        """Let a box that moves act on the velocities, beside a thermostat if that acts too. Only launches."""
+        self._drags[rubbed]()
+
+    def finish_step(self, offset: int, summed: bool, couple: bool, moves: bool) -> None:
+        """What a step does to the cell. Only launches.
 
         Parameters
         ----------
         offset : int, of the step
+        summed : bool
+            The sums are of this step: keep what its energies need.
+        couple, moves : bool
+            Let the pressure act on the cell; let a box that moves go on.
         """
-        launch = self._bound.get((offset, scale))
-        if launch is None:
-            launch = self._bound[offset, scale] = self.device.kernel(self._program, "scale_cell").bind(
-                1, 1, *self._sources, np.int32(offset), np.int32(scale)
+        key = (offset, summed, couple, moves)
+        if key not in self._bound:
+            self._bound[key] = self.device.kernel(self._program, "scale_cell").bind(
+                1, 1, *self._sources, *(np.int32(word) for word in key)
             )
-        launch()
-        if scale and self._scales_velocities:
+        self._bound[key]()
+        if couple and self._scales_velocities:
             self._velocities()

@@ -45,7 +45,10 @@ struct Thermostat {  // read from device memory, see gpu.py
     double n_dof;
     double keep;     // exp(-interval / tau); 0: the canonical distribution at once
     double total_mass;
-    double weak;     // interval / tau of Berendsen's thermostat; 0: v-rescale
+    double weak;     // interval / tau of Berendsen's thermostat; 0: another one
+    double hoover;   // interval / Q of Nose and Hoover's, 1/(K ps); 0: another one
+    double ref_t;    // K
+    double interval; // ps
     long long seed;
 };
 
@@ -65,6 +68,18 @@ __device__ double berendsen_factor(const Thermostat& t, double kinetic) {
     return fmin(fmax(sqrt(fmax(1.0 + t.weak * (t.target / kinetic - 1.0), 0.0)), 0.8), 1.25);
 }
 
+// Nose and Hoover's thermostat as in extended.py; the factor on the old velocities.
+__device__ double rub(Control* control, const Thermostat& t, double kinetic) {
+    const double temperature = t.ref_t * kinetic / t.target, old = control->friction;
+    control->friction = old + t.hoover * (temperature - t.ref_t);
+    control->xi += 0.5 * t.interval * (old + control->friction);
+    const double motion = 0.5 * control->friction * control->friction * t.interval / t.hoover;
+    control->work = -2.0 * t.target / t.ref_t * (motion + t.ref_t * control->xi);
+    control->loss = 0.5 * t.interval * control->friction;
+    control->kick = 1.0 / (1.0 + control->loss);
+    return (1.0 - control->loss) * control->kick;
+}
+
 __device__ void couple(Control* control, const Thermostat& t, double kinetic, double along_z, const double* momentum,
                        int offset, bool thermostat, bool remove_com) {
     double scale = 1.0;
@@ -77,13 +92,16 @@ __device__ void couple(Control* control, const Thermostat& t, double kinetic, do
         kinetic -= 0.5 * dot(p, p) / t.total_mass;
         along_z -= 0.5 * p.z * p.z / t.total_mass;
     }
-    if (thermostat) {
+    control->before = kinetic, control->before_z = along_z;
+    control->kick = 1.0, control->loss = 0.0;
+    if (thermostat && t.hoover > 0.0) {
+        scale = rub(control, t, kinetic);
+    } else if (thermostat) {
         scale = t.weak > 0.0 ? berendsen_factor(t, kinetic) : v_rescale_factor(t, kinetic, control->step + offset);
         control->work += kinetic * (scale * scale - 1.0);
+        control->before = kinetic * scale * scale, control->before_z = along_z * scale * scale;
     }
     control->scale = scale;
-    control->before = kinetic * scale * scale;
-    control->before_z = along_z * scale * scale;
 }
 
 // Whether a step does what is done every `interval` steps; 0: never.

@@ -22,19 +22,19 @@ struct State {
     Control* control;
     const Step* step;
     int offset, coupled;
-    double scale;
+    double scale, push;
     Vec com;
 };
 
 __device__ __forceinline__ void take_coupling(State& s) {
     const Control* c = s.control;
-    if (s.coupled) s.scale = c->scale, s.com = {c->com[0], c->com[1], c->com[2]};
+    if (s.coupled) s.scale = c->scale, s.push = c->kick, s.com = {c->com[0], c->com[1], c->com[2]};
 }
 
 // coupled: apply the factor and the velocity of the centre of mass that kinetic.cu left in `control`.
 __device__ __forceinline__ State state_of(int4* x, float4* v, const Force* f, const int* gid, const Step* step,
                                           Control* control, int offset, int coupled) {
-    return {x, v, f, gid, control, step, offset, coupled, 1.0, {0.0, 0.0, 0.0}};
+    return {x, v, f, gid, control, step, offset, coupled, 1.0, 1.0, {0.0, 0.0, 0.0}};
 }
 
 // Wait for the forces, and for what a coupled step needs. Positions may be read before, as `current`: the kernels that a
@@ -55,7 +55,7 @@ __device__ __forceinline__ Vec per_dt(const Step& step, Vec d) {
 
 __device__ __forceinline__ Vec kicked(const State& s, int row, double kick, Vec force) {
     const float4 v = s.v[row];
-    return s.scale * (Vec{v.x, v.y, v.z} - s.com) + kick * force;
+    return s.scale * (Vec{v.x, v.y, v.z} - s.com) + s.push * kick * force;
 }
 
 __device__ __forceinline__ Vec kicked(const State& s, int row, double kick) {
