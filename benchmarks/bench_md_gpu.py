@@ -27,8 +27,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from pulsemd.engine import gpu_rank
 from pulsemd.engine.coupling import StepFlags
+from pulsemd.engine.gpu_steps import PRUNE_INTERVAL
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.simulation import Simulation
 from pulsemd.engine.system import System, prepare_system
@@ -243,7 +243,7 @@ def row(name: str, simulation: Simulation, precision: str, steps: int, times: li
         "us_max": f"{max(times):.2f}",
         "r_list": f"{simulation.r_list:.4f}",
         "r_inner": "" if inner is None else f"{inner:.4f}",
-        "prune_interval": "" if inner is None else gpu_rank.PRUNE_INTERVAL,
+        "prune_interval": "" if inner is None else PRUNE_INTERVAL,
     }
     graph = rank.graph_report()
     if isinstance(graph, dict):

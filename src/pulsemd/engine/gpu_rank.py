@@ -22,20 +22,14 @@ from pulsemd.domain.atoms import LocalAtoms
 from pulsemd.domain.grid import choose_grid
 from pulsemd.engine.blowup import Failure, find_overlap
 from pulsemd.engine.cell import Cell
-from pulsemd.engine.coupling import (
-    StepFlags,
-    coupling_phase,
-    degrees_of_freedom,
-    kinetic_intervals,
-    scales_box,
-    step_flags,
-)
+from pulsemd.engine.coupling import StepFlags, degrees_of_freedom, kinetic_intervals, scales_box
 from pulsemd.engine.energies import ENERGY_SCALE, FORCE_SCALE, N_PAIR_SUMS, N_SUMS, SLOTS, VIRIAL, StepSums
 from pulsemd.engine.extended import Extended
 from pulsemd.engine.gpu_barostat import DeviceCells, gpu_cell
 from pulsemd.engine.gpu_constants import update_constants
 from pulsemd.engine.gpu_failure import failure_on_device
 from pulsemd.engine.gpu_part import DeviceRows
+from pulsemd.engine.gpu_steps import ENERGIES_AHEAD, FRAMES_AHEAD, PRUNE_INTERVAL, GpuSteps
 from pulsemd.engine.lattice import add_background, gpu_lattice_sum, settle_lattice
 from pulsemd.engine.local import exclusion_pairs
 from pulsemd.engine.options import RunOptions
@@ -49,18 +43,10 @@ from pulsemd.kernels.nonbonded.gpu import GpuPairForces
 from pulsemd.kernels.search.gpu_layout import Slots
 from pulsemd.kernels.update.gpu import GpuUpdate
 from pulsemd.schedule.chain import KernelChain
-from pulsemd.schedule.graphs import StepGraphs
 from pulsemd.schedule.phase import Phase, PhaseTimer
-from pulsemd.schedule.trace import DeviceTrace, Event
-
-PRUNE_INTERVAL = 5
-"""Steps between two prunings of the pair list, in fast mode, by measurement."""
-
-ENERGIES_AHEAD, FRAMES_AHEAD = 32, 2
-"""Records of energies and of positions that may be under way to the host."""
 
 
-class GpuRank:
+class GpuRank(GpuSteps):
     """State and work of the one rank of a run on a GPU.
 
     Parameters
@@ -106,7 +92,6 @@ class GpuRank:
         self._r_inner = None if fixed else inner_cutoff(system, r_list, PRUNE_INTERVAL, nstlist)
         self.found = StepSums(np.zeros(N_SUMS + 9))
         self._n_list = nstlist
-        self._first_step = self._clock = system.step
         self._update.set_step(system.step)
         self._update.set_start(system.step)
         self._beside = self._work_beside_pairs()
@@ -117,10 +102,8 @@ class GpuRank:
             and (self._exclusions.starts_in_moves or self._adds_exclusions)
         )
         self._chain = KernelChain()
-        self._graphs = StepGraphs(self.device, self._lattice is not None) if options.graph else None
-        self._trace = DeviceTrace(self.device) if options.trace else None
+        self._prepare_steps(options, no_graph="", priorities=self._lattice is not None)
         self._phases = self.phases()
-        self._silent = PhaseTimer()
         words = (self._pairs.error_word, self._bonded.error_word, self._update.control)
         self._mirror = Mirror(self.device, (*words, self._sums, *self._box.words), ENERGIES_AHEAD + 1)
         self._snapshots = Snapshots(self.device, FRAMES_AHEAD)
@@ -210,8 +193,8 @@ class GpuRank:
         counters = self._ahead()[-1]
         version, self._ahead = self._pairs.version, None
         self._pairs.finish_search(counters)
-        if self._graphs is not None and self._pairs.version != version:
-            self._graphs.clear()
+        if self._pairs.version != version:
+            self._forget_graphs()
         self._first_step = self._clock
         self.n_searches += 1
 
@@ -226,8 +209,7 @@ class GpuRank:
         words = (self._pairs.error_word, self._bonded.error_word, self._update.control)
         self._status = Mirror(self.device, (*words, self._pairs.pairs.counters), 2)
         self._earlier = None
-        if self._graphs is not None:
-            self._graphs.clear()
+        self._forget_graphs()
 
     def _keep(self, room: tuple[Any, Any] | None) -> tuple[Any, Any]:
         """Copies of the positions and ids of all slots, in arrays that are not needed any more."""
@@ -347,46 +329,34 @@ class GpuRank:
         """Make `n` steps from `step` on; with `energies` those of the first."""
         if self._ahead is not None:
             self.search()
-        self._set_clock(step)
-        phases = (step == self._first_step, (step - self._first_step) % PRUNE_INTERVAL)
-        pattern = (n, energies, *phases, *coupling_phase(self.system.settings, step))
-        if self._graphs is None:
-            self._launch_steps(pattern, step, timer)
-        else:
-            work = partial(self._launch_steps, pattern, step, self._silent)
-            timer.timed("steps", partial(self._graphs.run, pattern, n, work))
-        self._clock = step + n
+        super().advance(step, n, energies, timer)
 
-    def _launch_steps(self, pattern: tuple[Any, ...], first: int, timer: PhaseTimer) -> None:
-        n, energies = pattern[:2]
-        if self._trace is not None:
-            self._trace.begin(pattern)
-        for offset in range(n):
-            self.begin_step(
-                step_flags(self.system.settings, first + offset, energies and offset == 0), offset
-            )
-            timer.run(self._phases)
+    def _set_step(self, step: int) -> None:
+        self._update.set_step(step)
+
+    def _end_run(self, n: int) -> None:
         self._update.tick(n)
-
-    def _set_clock(self, step: int) -> None:
-        if step != self._clock:
-            self._update.set_step(step)
-            self._clock = step
 
     def begin_step(self, flags: StepFlags, offset: int = 0) -> None:
         """Set what this step does and how far it is from the device's step; clears the sums of energy steps."""
         self.flags, self._offset = flags, offset
-        new_box = scales_box(
-            self.system.settings, flags.step - 1
-        )  # whose constants are read ahead of any wait
-        overlaps = self._move_overlaps and flags.step > self._first_step and not flags.sums and not new_box
-        self._chain.begin(overlaps)
+        new_box = scales_box(self.system.settings, flags.step - 1)  # its constants are read ahead of any wait
+        self._chain.begin(self._move_overlaps and self._age > 0 and not flags.sums and not new_box)
         if flags.sums:
             self.device.clear(self._sums)
+
+    @property
+    def _age(self) -> int:
+        """Steps since the search."""
+        return self.flags.step - self._first_step
 
     def phases(self) -> tuple[Phase, ...]:
         """Phases of one leap-frog step, in order (Hockney & Eastwood 1988)."""
         return (*self.force_phases(), self._phase("update", self.update))
+
+    def _phase(self, name: str, call: Callable[[], None]) -> Phase:
+        """A phase, with its times if they are wanted."""
+        return Phase(name, call) if self._trace is None else self._trace.phase(name, call)
 
     def force_phases(self) -> tuple[Phase, ...]:
         """Phases that bring the forces up to date; bonded terms and the lattice sum run beside the pairs."""
@@ -403,10 +373,6 @@ class GpuRank:
             solve = partial(self._begin, self._beside[0][1], self._lattice.find_potential)
             start.insert(0, self._phase("forces.lattice.solve", solve))
         return *start, *begin, pairs, *end
-
-    def _phase(self, name: str, call: Callable[[], None]) -> Phase:
-        """A phase, with its times if they are wanted."""
-        return Phase(name, call) if self._trace is None else self._trace.phase(name, call)
 
     def _start_forces(self, energies: bool, waters_started: bool) -> None:
         self._exclusions.start_forces(energies, waters_started)
@@ -426,8 +392,9 @@ class GpuRank:
         if coupled or flags.sums:
             intervals = kinetic_intervals(self.system.settings) if coupled else (0, 0)
             self._update.sum_kinetic(self._offset, *intervals, self._chain.join(first=Wait.FIRST))
-        age = flags.step - self._first_step
-        if self._pairs.prunes and age > 0 and age % PRUNE_INTERVAL == 0:  # a search ends with a pruning
+        if (
+            self._pairs.prunes and self._age > 0 and self._age % PRUNE_INTERVAL == 0
+        ):  # a search ends with a pruning
             self._pairs.prune(overlap=self._chain.join(first=Wait.FIRST, then=Wait.FIRST))
         self._pairs.forces(self.f, self._pair_sums if flags.sums else None, overlap=self._chain.join())
 
@@ -470,8 +437,7 @@ class GpuRank:
         """Energies of the current positions without moving."""
         if self._ahead is not None:
             self.search()
-        self._try_step(StepFlags(step, energies=True), timer)
-        self.take_energies()()
+        super().evaluate(step, timer)
         if self.system.settings.nsteps == 0 and find_overlap(self.system, *self._forces(step, timer)):
             self._update.forget_error()  # an atom could not have moved, but it does not have to
 
@@ -484,26 +450,10 @@ class GpuRank:
         scale = FORCE_SCALE if self.reproducible else 1.0
         return gid[gid >= 0], f[gid >= 0, :3].astype(np.float64) / scale
 
-    def warm_up(self, step: int, timer: PhaseTimer) -> None:
-        """Compile or load every kernel of a step; nothing moves."""
-        self.evaluate(step, timer)
-        for later in range(2):  # with a pruning of the list, and without
-            self._try_step(StepFlags(step + later), timer)
-        self._set_clock(step)
+    def _moved_arrays(self) -> list[Any]:
+        return [self._slots.x, self._update.velocities]
 
-    def _try_step(self, flags: StepFlags, timer: PhaseTimer) -> None:
-        """A whole step that is then taken back."""
-        if self._trace is not None:
-            self._trace.end()
-        self._set_clock(flags.step)
-        self.begin_step(flags)
-        timer.run(self.force_phases())
-        with self.device.current():
-            kept = [(array, array.copy()) for array in (self._slots.x, self._update.velocities)]
-        timer.timed("update", self.update)
-        with self.device.current():
-            for array, copy in kept:
-                array[...] = copy
+    def _restart_forces(self) -> None:
         self._start_forces(energies=False, waters_started=False)
 
     def wait(self) -> None:
@@ -511,21 +461,6 @@ class GpuRank:
         self.device.synchronize()
 
     # ---- what is read from outside ------------------------------------------------------------------------------
-
-    @property
-    def device_bytes(self) -> int:
-        """Memory held on the GPU."""
-        return self.device.bytes_held
-
-    def events(self) -> list[Event] | None:
-        """Times of the phases of the last steps, if they were wanted; waits for the device."""
-        return None if self._trace is None else self._trace.events()
-
-    def graph_report(self) -> dict[str, int] | str:
-        """What the graph of most steps holds, or why there is none."""
-        if self._graphs is not None:
-            return self._graphs.report()
-        return "none: not wanted"
 
     def take_rows(self) -> Callable[[], tuple[LocalAtoms, Cell]]:
         """Copy rows and cell as they are after the steps launched so far; the function waits for them."""

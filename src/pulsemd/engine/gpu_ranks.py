@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,9 +20,7 @@ from pulsemd.engine.blowup import Failure
 from pulsemd.engine.cell import Cell
 from pulsemd.engine.coupling import (
     StepFlags,
-    coupling_phase,
     degrees_of_freedom,
-    step_flags,
 )
 from pulsemd.engine.energies import ENERGY_SCALE, N_PAIR_SUMS, N_SUMS, StepSums
 from pulsemd.engine.extended import Extended
@@ -31,10 +28,10 @@ from pulsemd.engine.gpu_barostat import cells_of_parts
 from pulsemd.engine.gpu_constants import update_constants
 from pulsemd.engine.gpu_failure import first_failure
 from pulsemd.engine.gpu_part import DevicePart, ProcessRows, joined_rows
-from pulsemd.engine.gpu_rank import ENERGIES_AHEAD, PRUNE_INTERVAL
 from pulsemd.engine.gpu_region import region_of
 from pulsemd.engine.gpu_search import PartSearch
 from pulsemd.engine.gpu_step import StepOfRanks
+from pulsemd.engine.gpu_steps import ENERGIES_AHEAD, PRUNE_INTERVAL, GpuSteps
 from pulsemd.engine.gpu_sums import SumsOfRanks
 from pulsemd.engine.lattice import add_background, gpu_lattice_sum, settle_lattice
 from pulsemd.engine.options import RunOptions
@@ -42,15 +39,14 @@ from pulsemd.engine.setup import inner_cutoff
 from pulsemd.engine.system import Continuation, System, group_reach
 from pulsemd.engine.terms import TermOwnership
 from pulsemd.kernels.nonbonded.exclusions import self_energy
-from pulsemd.schedule.graphs import StepGraphs
-from pulsemd.schedule.phase import PhaseTimer
-from pulsemd.schedule.trace import HOST_SPANS, DeviceTrace, Event
+from pulsemd.schedule.phase import Phase, PhaseTimer
+from pulsemd.schedule.trace import HOST_SPANS, Event
 
 if TYPE_CHECKING:
     from pulsemd.halo.device.transport import GpuTransport
 
 
-class GpuRanks:
+class GpuRanks(GpuSteps):
     """State and work of the plan-ranks of one GPU process.
 
     Parameters
@@ -121,15 +117,12 @@ class GpuRanks:
             self._parts,
             self._ghost_stream,
         )
-        captured = options.graph and self._search.fields.starts_itself
-        self._graphs = StepGraphs(device, priorities=True) if captured else None
-        self._clock = system.step
+        no_graph = "" if self._search.fields.starts_itself else f"the host starts {transport.name}"
+        self._prepare_steps(options, no_graph, priorities=True)
         for part in self._parts:
             part.update.set_step(system.step)
             part.update.set_start(system.step)
-        self._trace = DeviceTrace(device) if options.trace else None
         transport.host_spans = deque(maxlen=HOST_SPANS) if options.trace else None
-        self._silent = PhaseTimer()
         self._mirror = Mirror(
             device, [*self._search.error_words, totals, *self._box.words], ENERGIES_AHEAD + 1
         )
@@ -147,7 +140,7 @@ class GpuRanks:
             self._box,
             *branches,
         )
-        self._phases = self._step.phases()
+        self._phases = self.phases()
         self._search.verify_masks()
 
     # ---- search -------------------------------------------------------------------------------------------------
@@ -166,9 +159,8 @@ class GpuRanks:
         self._search.again()
         if before != self._search.versions:
             self._settle_lattice()
-            if self._graphs is not None:
-                self._graphs.clear()
-        self._step.first_step = self._clock
+            self._forget_graphs()
+        self._step.first_step = self._first_step = self._clock
 
     def _settle_lattice(self) -> None:
         """Let the lattice sum refer to the arrays of all parts; the first of all ranks has its energy."""
@@ -291,34 +283,33 @@ class GpuRanks:
         """Make `n` steps from `step` on; with `energies` those of the first."""
         if self._search.is_under_way:
             self.search()
-        self._set_clock(step)
-        phases = (step == self._step.first_step, (step - self._step.first_step) % PRUNE_INTERVAL)
-        pattern = (n, energies, *phases, *coupling_phase(self.system.settings, step))
-        if self._graphs is None:
-            self._launch_steps(pattern, step, timer)
-        else:
-            work = partial(self._launch_steps, pattern, step, self._silent)
-            timer.timed("steps", partial(self._graphs.run, pattern, n, work))
-        self._clock = step + n
+        super().advance(step, n, energies, timer)
         self._search.catch_up()
 
-    def _launch_steps(self, pattern: tuple[Any, ...], first: int, timer: PhaseTimer) -> None:
-        n, energies = pattern[:2]
-        if self._trace is not None:
-            self._trace.begin(pattern)
-        for offset in range(n):
-            flags = step_flags(self.system.settings, first + offset, energies and offset == 0)
-            self._step.begin(flags, offset)
-            timer.run(self._phases)
+    def _set_step(self, step: int) -> None:
+        for part in self._parts:
+            part.update.set_step(step)
+
+    def _end_run(self, n: int) -> None:
         self._step.end()
         for part in self._parts:
             part.update.tick(n)
 
-    def _set_clock(self, step: int) -> None:
-        if step != self._clock:
-            for part in self._parts:
-                part.update.set_step(step)
-            self._clock = step
+    def begin_step(self, flags: StepFlags, offset: int = 0) -> None:
+        """Set what this step does and how far it is from the device's step; clears the sums of energy steps."""
+        self._step.begin(flags, offset)
+
+    def phases(self) -> tuple[Phase, ...]:
+        """Phases of one leap-frog step, in order (Hockney & Eastwood 1988)."""
+        return self._step.phases()
+
+    def force_phases(self) -> tuple[Phase, ...]:
+        """Phases that bring the forces of owned atoms up to date."""
+        return self._step.force_phases()
+
+    def update(self) -> None:
+        """Move the atoms, and start the next forces."""
+        self._step.update()
 
     def take_energies(self) -> Callable[[], None]:
         """Copy the energies of the step just launched; the function waits for them and makes them those of now."""
@@ -346,31 +337,17 @@ class GpuRanks:
         """Energies of the current positions without moving; collective."""
         if self._search.is_under_way:
             self.search()
-        self._try_step(StepFlags(step, energies=True), timer)
-        self.take_energies()()
+        super().evaluate(step, timer)
 
     def warm_up(self, step: int, timer: PhaseTimer) -> None:
         """Compile or load every kernel of a step; nothing moves."""
-        self.evaluate(step, timer)
-        for later in range(2):  # with a pruning of the lists, and without
-            self._try_step(StepFlags(step + later), timer)
-        self._set_clock(step)
+        super().warm_up(step, timer)
         self.transport.host_waited = 0.0
 
-    def _try_step(self, flags: StepFlags, timer: PhaseTimer) -> None:
-        """A whole step that is then taken back."""
-        if self._trace is not None:
-            self._trace.end()
-        self._set_clock(flags.step)
-        self._step.begin(flags)
-        timer.run(self._step.force_phases())
-        arrays = [a for part in self._parts for a in (part.slots.x, part.update.velocities)]
-        with self.device.current():
-            kept = [(array, array.copy()) for array in arrays]
-        timer.timed("update", self._step.update)
-        with self.device.current():
-            for array, copy in kept:
-                array[...] = copy
+    def _moved_arrays(self) -> list[Any]:
+        return [array for part in self._parts for array in (part.slots.x, part.update.velocities)]
+
+    def _restart_forces(self) -> None:
         for part in self._parts:
             part.start_forces(energies=False, waters_started=False)
 
@@ -379,11 +356,6 @@ class GpuRanks:
         self.transport.settle()
 
     # ---- what is read from outside ------------------------------------------------------------------------------
-
-    @property
-    def device_bytes(self) -> int:
-        """Memory held on the GPU."""
-        return self.device.bytes_held
 
     @property
     def f(self) -> Any:
@@ -403,22 +375,12 @@ class GpuRanks:
     def events(self) -> list[Event] | None:
         """Times of the phases of the last steps, and of what the host did in exchanges meanwhile, if they were wanted;
         waits for the device."""
-        if self._trace is None:
+        found = super().events()
+        if found is None:
             return None
-        found = self._trace.events()
         begin, end = min((e.start for e in found), default=0.0), max((e.start for e in found), default=0.0)
         host = self.transport.host_spans or ()
         return found + [Event(name, "exchange", *times) for name, *times in host if begin <= times[0] <= end]
-
-    def graph_report(self) -> dict[str, int] | str:
-        """What the graph of most steps holds, or why there is none."""
-        if self._graphs is not None:
-            return self._graphs.report()
-        return (
-            "none: not wanted"
-            if self._search.fields.starts_itself
-            else f"none: the host starts {self.transport.name}"
-        )
 
     def rows(self) -> LocalAtoms:
         """Global ids, positions and velocities of the owned rows now; waits for the device."""

@@ -17,7 +17,7 @@ from pulsemd.engine.coupling import StepFlags, kinetic_intervals, scales_box
 from pulsemd.engine.gpu_barostat import DeviceCells
 from pulsemd.engine.gpu_fields import DeviceFields
 from pulsemd.engine.gpu_part import DevicePart
-from pulsemd.engine.gpu_rank import PRUNE_INTERVAL
+from pulsemd.engine.gpu_steps import PRUNE_INTERVAL
 from pulsemd.engine.gpu_sums import SumsOfRanks
 from pulsemd.forcefield.settings import RunSettings
 from pulsemd.kernels.pme.gpu import GpuLatticeSum

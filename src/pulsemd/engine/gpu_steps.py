@@ -1,0 +1,160 @@
+"""Runs of steps on a GPU, as graphs or kernel by kernel: what one rank alone and the ranks of a process share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from pulsemd.device.cuda import CudaDevice
+from pulsemd.engine.coupling import StepFlags, coupling_phase, step_flags
+from pulsemd.engine.options import RunOptions
+from pulsemd.engine.system import System
+from pulsemd.schedule.graphs import StepGraphs
+from pulsemd.schedule.phase import Phase, PhaseTimer
+from pulsemd.schedule.trace import DeviceTrace, Event
+
+PRUNE_INTERVAL = 5
+"""Steps between two prunings of the pair list, in fast mode, by measurement."""
+
+ENERGIES_AHEAD, FRAMES_AHEAD = 32, 2
+"""Records of energies and of positions that may be under way to the host."""
+
+
+class GpuSteps(ABC):
+    """The steps of all that one process drives on its GPU."""
+
+    system: System
+    device: CudaDevice
+    _phases: tuple[Phase, ...]
+
+    def _prepare_steps(self, options: RunOptions, no_graph: str, priorities: bool) -> None:
+        """Be ready to launch steps, but for their phases.
+
+        Parameters
+        ----------
+        no_graph : str
+            Why steps cannot be graphs; '': they can.
+        priorities : bool
+            Kernels in graphs keep the priorities of their streams.
+        """
+        self._no_graph = no_graph if options.graph else "not wanted"
+        self._graphs = None if self._no_graph else StepGraphs(self.device, priorities)
+        self._trace = DeviceTrace(self.device) if options.trace else None
+        self._first_step = self._clock = self.system.step
+        self._silent = PhaseTimer()
+
+    # ---- what a step is -----------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def begin_step(self, flags: StepFlags, offset: int = 0) -> None:
+        """Set what this step does and how far it is from the device's step; clears the sums of energy steps."""
+
+    @abstractmethod
+    def force_phases(self) -> tuple[Phase, ...]:
+        """Phases that bring the forces up to date."""
+
+    @abstractmethod
+    def update(self) -> None:
+        """Move the atoms, and start the next forces."""
+
+    @abstractmethod
+    def take_energies(self) -> Callable[[], None]:
+        """Copy the energies of the step just launched; the function waits for them and makes them those of now."""
+
+    @abstractmethod
+    def _set_step(self, step: int) -> None:
+        """The step of the device."""
+
+    @abstractmethod
+    def _end_run(self, n: int) -> None:
+        """Finish a run of ``n`` steps."""
+
+    @abstractmethod
+    def _moved_arrays(self) -> list[Any]:
+        """What an update changes but for forces."""
+
+    @abstractmethod
+    def _restart_forces(self) -> None:
+        """Start the forces of the positions there are now."""
+
+    @abstractmethod
+    def phases(self) -> tuple[Phase, ...]:
+        """Phases of one leap-frog step, in order (Hockney & Eastwood 1988)."""
+
+    # ---- runs of steps ------------------------------------------------------------------------------------------
+
+    def advance(self, step: int, n: int, energies: bool, timer: PhaseTimer) -> None:
+        """Make `n` steps from `step` on; with `energies` those of the first."""
+        self._set_clock(step)
+        phases = (step == self._first_step, (step - self._first_step) % PRUNE_INTERVAL)
+        pattern = (n, energies, *phases, *coupling_phase(self.system.settings, step))
+        if self._graphs is None:
+            self._launch_steps(pattern, step, timer)
+        else:
+            work = partial(self._launch_steps, pattern, step, self._silent)
+            timer.timed("steps", partial(self._graphs.run, pattern, n, work))
+        self._clock = step + n
+
+    def _launch_steps(self, pattern: tuple[Any, ...], first: int, timer: PhaseTimer) -> None:
+        n, energies = pattern[:2]
+        if self._trace is not None:
+            self._trace.begin(pattern)
+        for offset in range(n):
+            flags = step_flags(self.system.settings, first + offset, energies and offset == 0)
+            self.begin_step(flags, offset)
+            timer.run(self._phases)
+        self._end_run(n)
+
+    def _set_clock(self, step: int) -> None:
+        if step != self._clock:
+            self._set_step(step)
+            self._clock = step
+
+    def _forget_graphs(self) -> None:
+        """Something that graphs refer to was replaced."""
+        if self._graphs is not None:
+            self._graphs.clear()
+
+    def evaluate(self, step: int, timer: PhaseTimer) -> None:
+        """Energies of the current positions without moving; collective."""
+        self._try_step(StepFlags(step, energies=True), timer)
+        self.take_energies()()
+
+    def warm_up(self, step: int, timer: PhaseTimer) -> None:
+        """Compile or load every kernel of a step; nothing moves."""
+        self.evaluate(step, timer)
+        for later in range(2):  # the first step of a list lifetime, and another
+            self._try_step(StepFlags(step + later), timer)
+        self._set_clock(step)
+
+    def _try_step(self, flags: StepFlags, timer: PhaseTimer) -> None:
+        """A whole step that is then taken back."""
+        if self._trace is not None:
+            self._trace.end()
+        self._set_clock(flags.step)
+        self.begin_step(flags)
+        timer.run(self.force_phases())
+        with self.device.current():
+            kept = [(array, array.copy()) for array in self._moved_arrays()]
+        timer.timed("update", self.update)
+        with self.device.current():
+            for array, copy in kept:
+                array[...] = copy
+        self._restart_forces()
+
+    # ---- what is read from outside ------------------------------------------------------------------------------
+
+    @property
+    def device_bytes(self) -> int:
+        """Memory held on the GPU."""
+        return self.device.bytes_held
+
+    def events(self) -> list[Event] | None:
+        """Times of the phases of the last steps, if they were wanted; waits for the device."""
+        return None if self._trace is None else self._trace.events()
+
+    def graph_report(self) -> dict[str, int] | str:
+        """What the graph of most steps holds, or why there is none."""
+        return f"none: {self._no_graph}" if self._graphs is None else self._graphs.report()
