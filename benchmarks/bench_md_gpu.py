@@ -20,7 +20,7 @@ import re
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -275,18 +275,23 @@ def main() -> None:
     parser.add_argument("--pme", action="store_true", help="in place of the reaction field")
     parser.add_argument("--no-graph", action="store_true", help="launch the kernels one by one")
     options = parser.parse_args()
-    changes = {"nstlist": options.nstlist or NSTLIST, **(PME if options.pme else {})}
-    systems = [("water", water_system(n_atoms, **changes)) for n_atoms in options.atoms]
-    if options.dhfr is not None:
-        systems.append(("dhfr", dhfr_system(options.dhfr, **changes)))
     how = (options.nstlist is None, options.lifetimes, options.precision, not options.no_graph)
     lines: list[dict[str, Any]] = []
-    for name, system in systems:
+    for name, system in systems(options):
         for line in measure(name, system, *how):
             lines.append(line)
             print(*(f"{key}={value}" for key, value in line.items() if value != ""), flush=True)
             path = write_rows(options.out, "water-pme" if options.pme else "water", lines)
     print(path)
+
+
+def systems(options: argparse.Namespace) -> Iterator[tuple[str, System]]:
+    """What to measure, by name."""
+    changes = {"nstlist": options.nstlist or NSTLIST, **(PME if options.pme else {})}
+    if options.dhfr is not None:
+        yield "dhfr", dhfr_system(options.dhfr, **changes)
+    for n_atoms in options.atoms:
+        yield "water", water_system(n_atoms, **changes)
 
 
 def write_rows(folder: Path, variant: str, lines: list[dict[str, Any]]) -> Path:
