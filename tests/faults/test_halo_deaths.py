@@ -43,6 +43,13 @@ def raise_on_rank_two(transport: Transport, payload: Any) -> None:
     transport.barrier()
 
 
+def die(transport: Transport, payload: Any) -> None:
+    """Rank 1 is killed while the other waits for it."""
+    if transport.rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    transport.barrier()
+
+
 def disagree(transport: Transport, payload: Any) -> None:
     """Ranks make different collective calls."""
     if transport.rank == 0:
@@ -109,6 +116,13 @@ def test_killed_rank_is_named_to_all_others_and_nothing_is_left(tmp_path: Path) 
         assert "killed by SIGKILL" in text
     wait_until_gone(tmp_path)
     assert shared_memory() <= before
+
+
+@pytest.mark.mpi
+@needs_mpi
+def test_rank_killed_under_mpirun_is_named() -> None:
+    with pytest.raises(PeerError, match=r"rank 1 died: mpirun \(process \d+\) ended with exit code"):
+        launch(2, f"{__name__}:die", transport="mpi", timeout=BOUND)
 
 
 @pytest.mark.parametrize(
