@@ -392,9 +392,8 @@ class GpuRank(GpuSteps):
         if coupled or flags.sums:
             intervals = kinetic_intervals(self.system.settings) if coupled else (0, 0)
             self._update.sum_kinetic(self._offset, *intervals, self._chain.join(first=Wait.FIRST))
-        if (
-            self._pairs.prunes and self._age > 0 and self._age % PRUNE_INTERVAL == 0
-        ):  # a search ends with a pruning
+        due = self._age > 0 and self._age % PRUNE_INTERVAL == 0  # a search ends with a pruning
+        if due and self._pairs.prunes:
             self._pairs.prune(overlap=self._chain.join(first=Wait.FIRST, then=Wait.FIRST))
         self._pairs.forces(self.f, self._pair_sums if flags.sums else None, overlap=self._chain.join())
 
