@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
@@ -123,8 +124,10 @@ def main() -> None:
     parser.add_argument("--page", type=Path)
     args = parser.parse_args()
     cases = read_rows(args.tables)
+    folder = args.page.parent if args.page else Path()
+    sources = [f"[{path.stem}]({os.path.relpath(path, folder)})" for path in args.tables]
     parts = [
-        "Microseconds of a step:",
+        f"From {', '.join(sources)}. Microseconds of a step:",
         times(cases),
         "What `nvshmem-fused` gains over `mpi`, us of a step, by searches, the exchange, and the graph:",
         gains(cases),
