@@ -212,6 +212,7 @@ class GpuRanks(GpuSteps):
         self.place(x)
         if search:
             timer.timed("search", self.search)
+            self._search.catch_up()
         self._step.begin(StepFlags(self._step.first_step, energies=True))
         timer.run(self._step.force_phases())
         self._sums.end()

@@ -101,8 +101,9 @@ class PartSearch:
             self._verdict = SearchVerdict(transport, parts, self._groups.n_atoms, self._expected_terms)
         kind = np.int64 if options.precision == "reproducible" else np.float32
         self.fields = DeviceFields(transport, system, parts, kind, ghost_stream, self._may_stay)
-        # A barostat changes the constants of a box, which go to the device at each search.
-        self._records = options.graph and system.settings.pcoupl == "no"
+        self._rigid = (
+            system.settings.pcoupl == "no"
+        )  # else the constants of a box go to the device at each search
         self._domains: DeviceDomains | None = None
         self._tables: DirectTables | None = None
         self._room = Room(0, 0, 0)
@@ -133,9 +134,9 @@ class PartSearch:
             self._graph_refers_to = refers_to
             self._graphs.clear()
         prune = all(part.pairs.can_prune_ahead for part in self._parts)
-        if not prune and self._verdict is not None:
+        if not (prune and self._rigid) and self._verdict is not None:
             self._verdict.reject()
-        if self._records:
+        if self.options.graph and self._rigid:
             self._graphs.run(prune, 0, partial(self._launch_search, prune))
         else:
             self._launch_search(prune)

@@ -1,0 +1,42 @@
+"""Checks of searches that the device makes for the host, and sums over ranks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pulsemd.domain.verdict import Verdict, checks_of, columns_of
+from pulsemd.engine.gpu_search import PartSearch
+from pulsemd.halo.device.local import local_transports
+from systems import bundled_system
+from test_engine_ranks import on_ranks
+
+pytestmark = pytest.mark.gpu
+
+
+def test_failed_checks_and_columns_are_summed_over_ranks(device):
+    (transport,) = local_transports("nvshmem-fused", 2)
+    here = transport.device
+    counts = [here.to_device(np.array(rows, np.int32)) for rows in ([[1, 20], [3, 40]], [[5, 60]])]
+    word = here.to_device(np.array([-1], np.int64))
+    verdict = Verdict(transport, 2)
+    verdict.bind([columns_of(rows) for rows in counts], 3)
+    verdict.launch()
+    assert here.to_host(verdict.totals).tolist() == [6, 9, 120]  # every check of both ranks fails
+    verdict.set([[*checks_of(rows[0], [0, 20], [4, 50]), *checks_of(word, [-1], [-1])] for rows in counts])
+    verdict.launch()
+    assert here.to_host(verdict.totals).tolist() == [2, 9, 120]
+    verdict.reject()
+    verdict.launch()
+    assert here.to_host(verdict.totals)[0] == 6
+
+
+def test_all_but_the_first_search_on_the_device_are_as_usual(device, monkeypatch):
+    usual, complete = [], PartSearch._complete
+    monkeypatch.setattr(
+        PartSearch, "_complete", lambda self: (usual.append(self.went_as_usual), complete(self))[1]
+    )
+    ranks = on_ranks(bundled_system(nstlist=2, nstcomm=2, nsttcouple=2), 2, "reproducible")
+    ranks.run(11)
+    assert usual == [False, True, True, True, True]
+    assert ranks.rank.searches_on_device == 5
