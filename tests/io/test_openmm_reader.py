@@ -320,7 +320,13 @@ def test_integrators_and_forces_of_a_run_become_options(tmp_path):
     verlet = read(tmp_path, nonbonded(), REMOVER.format(5), integrator=write_integrator(tmp_path)).options
     assert (verlet["dt"], verlet["comm_mode"], verlet["nstcomm"]) == (0.002, "linear", 5)
     langevin = write_integrator(tmp_path, "LangevinMiddleIntegrator", friction=2, temperature=310)
+    found = read(tmp_path, nonbonded(), integrator=langevin).options
+    assert (found["integrator"], found["ref_t"], found["tau_t"]) == ("sd", 310.0, 0.5)
+    pressed = '<Force type="MonteCarloBarostat" pressure="1.5" temperature="310" frequency="25"/>'
+    found = read(tmp_path, nonbonded(), pressed, integrator=langevin, pcoupl="C-rescale").options
+    assert (found["integrator"], found["ref_p"]) == ("sd", 1.5)
     found = read(tmp_path, nonbonded(), integrator=langevin, tcoupl="v-rescale").options
+    assert "integrator" not in found
     assert (found["ref_t"], found["tau_t"], found["comm_mode"]) == (310.0, 0.25, "none")
     bath = '<Force type="AndersenThermostat" temperature="290" frequency="1"/>'
     found = read(

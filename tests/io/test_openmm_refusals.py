@@ -27,8 +27,8 @@ def cmap(maps, atoms="0 1 2 3 1 2 3 4"):
 CASES = {
     "gayberne": ((bare("GayBerneForce"), nonbonded()), "force 0 (GayBerneForce): GayBerneForce is not supported; supported are HarmonicBondForce"),
     "named": (('<Force type="CustomCVForce" name="bias"/>',), "force 0 (CustomCVForce 'bias'): CustomCVForce is not supported"),
-    "barostat": ((nonbonded(), RUN_ONLY.format("MonteCarloBarostat")), "force 1 (MonteCarloBarostat): the volume is constant here; remove the barostat"),
-    "membrane": ((RUN_ONLY.format("MonteCarloMembraneBarostat"),), "force 0 (MonteCarloMembraneBarostat): the volume is constant"),
+    "barostat": ((nonbonded(), RUN_ONLY.format("MonteCarloBarostat")), "force 1 (MonteCarloBarostat): changes of the volume by Monte Carlo are not supported; a barostat with the same ensemble is C-rescale: add pcoupl='c-rescale'"),
+    "membrane": ((RUN_ONLY.format("MonteCarloMembraneBarostat"),), "force 0 (MonteCarloMembraneBarostat): it scales in ways that are not supported; use MonteCarloBarostat"),
     "implicit": ((bare("GBSAOBCForce"),), "force 0 (GBSAOBCForce): implicit solvent is not supported; build the System with water"),
     "drude": ((bare("DrudeForce"),), "force 0 (DrudeForce): polarizable force fields are not supported; build the System with fixed charges"),
     "amoeba": ((bare("AmoebaMultipoleForce"),), "force 0 (AmoebaMultipoleForce): polarizable"),
@@ -124,7 +124,7 @@ def test_particles_that_are_not_supported_are_refused_by_index(tmp_path, particl
 @pytest.mark.parametrize(
     ("kind", "attributes", "message"),
     [
-        ("LangevinMiddleIntegrator", {"friction": 1, "temperature": 300}, "the integrator LangevinMiddleIntegrator has a thermostat that is not supported; a thermostat with the same ensemble is v-rescale: add tcoupl='v-rescale'"),
+        ("NoseHooverIntegrator", {"collisionFrequency": 1, "temperature": 300}, "the integrator NoseHooverIntegrator has a thermostat that is not supported; a thermostat with the same ensemble is v-rescale: add tcoupl='v-rescale'"),
         ("BrownianIntegrator", {"friction": 1, "temperature": 300}, "the integrator BrownianIntegrator is not supported; use VerletIntegrator"),
         ("VariableVerletIntegrator", {}, "the integrator VariableVerletIntegrator is not supported"),
         ("CustomIntegrator", {}, "the integrator CustomIntegrator is not supported"),

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
 from pulsemd.io.openmm.document import Document, Force, number
 from pulsemd.io.openmm.draft import SystemDraft
+
+log = logging.getLogger(__name__)
+
+_LANGEVIN: Mapping[str, str] = {
+    "LangevinIntegrator": "the same equation of motion",
+    "LangevinMiddleIntegrator": "the same steps",
+}
+"""What integrator = sd has in common with integrators of Langevin dynamics."""
+
+_BAROSTAT_REMEDY = "a barostat with the same ensemble is C-rescale: add pcoupl='c-rescale', which then takes its pressure from here"
+
+COMPRESSIBILITY = 4.5e-5
+"""1/bar, of water: what decides how fast C-rescale is, unless another is given."""
 
 _THERMOSTATS: Mapping[str, str] = {
     "LangevinIntegrator": "friction",
@@ -44,8 +58,8 @@ def run_options(draft: SystemDraft, integrator: Document | None, given: Mapping[
     InputError, TopologyError
         If something has no equivalent, naming it and the remedy.
     """
-    options = _centre_of_mass(draft.run.get("CMMotionRemover"))
-    replaced = str(given.get("tcoupl", "no")).lower().replace("_", "-") == "v-rescale"
+    options = _centre_of_mass(draft.run.get("CMMotionRemover")) | _barostat(draft, given)
+    replaced = str(given.get("tcoupl", "no")).lower() != "no"
     if integrator is not None:
         options |= _integrator_options(integrator, replaced)
     thermostat = draft.run.get("AndersenThermostat")
@@ -73,12 +87,33 @@ def _integrator_options(integrator: Document, replaced: bool) -> dict[str, Any]:
         )
     if integrator.element.get("hasSubsystemThermostats", "0") != "0":
         integrator.refuse("thermostats of parts of the system are not supported; use one for all particles")
+    rate = number(integrator.element, _THERMOSTATS[integrator.kind])
+    if not replaced and integrator.kind in _LANGEVIN:
+        return options | _stochastic(integrator, rate)
     if not replaced:
         integrator.refuse(
             f"the integrator {integrator.kind} has a thermostat that is not supported; {_REMEDY}"
         )
-    rate = number(integrator.element, _THERMOSTATS[integrator.kind])
     return options | _coupling(number(integrator.element, "temperature"), rate)
+
+
+def _stochastic(integrator: Document, rate: float) -> dict[str, Any]:
+    """Langevin dynamics, whose velocities decay at this rate [1/ps]."""
+    if rate <= 0:
+        return {}
+    log.info("%s is integrator = sd: %s", integrator.kind, _LANGEVIN[integrator.kind])
+    temperature = number(integrator.element, "temperature")
+    return {"integrator": "sd", "tc_grps": "System", "ref_t": temperature, "tau_t": 1.0 / rate}
+
+
+def _barostat(draft: SystemDraft, given: Mapping[str, Any]) -> dict[str, Any]:
+    """C-rescale with the pressure of a Monte Carlo barostat, if it may take its place."""
+    barostat = draft.run.get("MonteCarloBarostat")
+    if barostat is None:
+        return {}
+    if str(given.get("pcoupl", "no")).lower().replace("_", "-") != "c-rescale":
+        raise barostat.error("changes of the volume by Monte Carlo are not supported", _BAROSTAT_REMEDY)
+    return {"ref_p": barostat.number("pressure"), "compressibility": COMPRESSIBILITY}
 
 
 def _coupling(temperature: float, rate: float) -> dict[str, Any]:

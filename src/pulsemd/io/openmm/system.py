@@ -28,7 +28,7 @@ from pulsemd.topology.terms import Terms
 
 Float64 = NDArray[np.float64]
 
-_BAROSTATS = tuple(f"MonteCarlo{kind}Barostat" for kind in ("", "Anisotropic", "Membrane", "Flexible"))
+_BAROSTATS = tuple(f"MonteCarlo{kind}Barostat" for kind in ("Anisotropic", "Membrane", "Flexible"))
 
 
 def _refuse(what: str, remedy: str) -> Callable[[SystemDraft, Force], NoReturn]:
@@ -52,9 +52,10 @@ FORCES: Mapping[str, Callable[[SystemDraft, Force], None]] = {
     "CustomExternalForce": restraints.custom_external,
     "CMMotionRemover": settings.remember_run_force,
     "AndersenThermostat": settings.remember_run_force,
+    "MonteCarloBarostat": settings.remember_run_force,
     **dict.fromkeys(
         _BAROSTATS,
-        _refuse("the volume is constant here", "remove the barostat, and start from a box of the right size"),
+        _refuse("it scales in ways that are not supported", "use MonteCarloBarostat with pcoupl='c-rescale'"),
     ),
     **dict.fromkeys(
         ("GBSAOBCForce", "CustomGBForce", "LCPOForce"),
