@@ -46,7 +46,8 @@ def test_script_of_the_how_to_page_runs_after_its_change(tmp_path):
         done = subprocess.run([sys.executable, path], capture_output=True, text=True, cwd=tmp_path)
         assert done.returncode == 0, done.stdout + done.stderr
         if number != 1:
-            assert done.stdout.strip() == f"{20 if number == 0 else 0} (1630, 3) 300.0 0.5"
+            expected = "20 (1630, 3) 300.0 1.0" if number == 0 else "0 (1630, 3) 300.0 0.5"
+            assert done.stdout.strip() == expected
 
 
 def test_objects_and_their_xml_give_the_same(tmp_path):
