@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pulsemd.base.errors import PeerError
 from pulsemd.domain.verdict import Verdict, checks_of, columns_of
 from pulsemd.engine.gpu_search import PartSearch
 from pulsemd.halo.device.local import local_transports
@@ -40,3 +41,14 @@ def test_all_but_the_first_search_on_the_device_are_as_usual(device, monkeypatch
     ranks.run(11)
     assert usual == [False, True, True, True, True]
     assert ranks.rank.searches_on_device == 5
+
+
+@pytest.mark.parametrize("rung", ["nvshmem-fused", "nvshmem-step"])
+def test_a_search_after_somebody_gave_up_is_not_as_usual(device, rung):
+    ranks = on_ranks(bundled_system(nstlist=2), 2, "reproducible", rung)
+    ranks.run(8)
+    transport = ranks.transport.gpu
+    with transport.device.current():
+        transport.control_words[:1].set(np.array([1]))
+    with pytest.raises(PeerError, match="a wait of another process expired"):
+        ranks.run(4)

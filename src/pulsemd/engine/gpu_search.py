@@ -159,9 +159,11 @@ class PartSearch:
     @property
     def went_as_usual(self) -> bool:
         """Whether the search under way needs nothing more on any rank, and no rank failed; waits for the device."""
-        if self._under_way is None or self._verdict is None:
+        words = self.words()
+        if words is None or self._under_way is None or self._verdict is None:
             return False
-        return self._verdict.is_usual(self._under_way()[-1])
+        given_up = bool(words[0][0])  # then nothing was summed
+        return not given_up and self._verdict.is_usual(self._under_way()[-1])
 
     def catch_up(self) -> None:
         """Note what the last search found, if that was left for later because it was as usual."""
