@@ -17,10 +17,13 @@ LANES = {
 }
 _WIDTH, _ROW, _LEFT, _HEAD, _GAP = 1100.0, 28.0, 176.0, 46.0, 14.0
 _COLORS = {
+    "forces": "#3b6fb6",
     "forces.start": "#9dbce0",
-    "forces.local": "#3b6fb6",
+    "forces.local.rest": "#6d97cc",
+    "forces.lattice": "#4b9aa6",
     "forces.nonlocal": "#5a9e6f",
     "update": "#8d6bb0",
+    "halo": "#d8c05a",
     "halo.forward": "#e0a63c",
     "halo.reverse": "#c9822b",
     "pack": "#8a97a3",
@@ -154,7 +157,11 @@ def _kind(name: str) -> str:
 
 
 def _color(name: str) -> str:
-    return _COLORS.get(_kind(name), _OTHER)
+    """That of the phase, or of the most special kind of phases it belongs to."""
+    kind = _kind(name)
+    while kind and kind not in _COLORS:
+        kind = kind.rpartition(".")[0]
+    return _COLORS.get(kind, _OTHER)
 
 
 def _axis(longest: float, scale: float, y: float) -> list[Box | Words]:
@@ -170,8 +177,6 @@ def _legend(names: Sequence[str], y: float) -> list[Box | Words]:
     shapes: list[Box | Words] = []
     for k, name in enumerate(names):
         x, line = 8 + 215.0 * (k % 5), y + 18.0 * (k // 5)
-        shapes.append(
-            Box(x, line - 10, 12, 12, _WAIT if name == "exposed wait" else _COLORS.get(name, _OTHER))
-        )
+        shapes.append(Box(x, line - 10, 12, 12, _WAIT if name == "exposed wait" else _color(name)))
         shapes.append(Words(x + 18, line, name, 11))
     return shapes
