@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pulsemd.device.cuda import CudaDevice
-from pulsemd.engine import gpu_search
+from pulsemd.engine import gpu_fields, gpu_search
 from pulsemd.engine.gpu_control import ProcessControl
 from pulsemd.engine.gpu_search import PartSearch
 from pulsemd.engine.options import RunOptions
@@ -24,6 +24,11 @@ def on_ranks(system, n_ranks, precision, rung="nvshmem-fused", **options):
     (transport,) = local_transports(rung, n_ranks)
     chosen = RunOptions(device="cuda", ranks=n_ranks, precision=precision, **options)
     return Simulation(ProcessControl(transport), system, chosen)
+
+
+@pytest.fixture(autouse=True)
+def _many_ranks_exchange_in_kernels(monkeypatch):
+    monkeypatch.setattr(gpu_fields, "FEW_RANKS", 8)
 
 
 def on_one(system, precision, **options):

@@ -7,6 +7,7 @@ import pytest
 
 from pulsemd.base.errors import PeerError
 from pulsemd.domain.verdict import Verdict, checks_of, columns_of
+from pulsemd.engine import gpu_fields
 from pulsemd.engine.gpu_search import PartSearch
 from pulsemd.halo.device.local import local_transports
 from systems import bundled_system
@@ -44,7 +45,8 @@ def test_all_but_the_first_search_on_the_device_are_as_usual(device, monkeypatch
 
 
 @pytest.mark.parametrize("rung", ["nvshmem-fused", "nvshmem-step"])
-def test_a_search_after_somebody_gave_up_is_not_as_usual(device, rung):
+def test_a_search_after_somebody_gave_up_is_not_as_usual(device, monkeypatch, rung):
+    monkeypatch.setattr(gpu_fields, "FEW_RANKS", 2)
     ranks = on_ranks(bundled_system(nstlist=2), 2, "reproducible", rung)
     ranks.run(8)
     transport = ranks.transport.gpu

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 FEW_ATOMS = 12_000
 """Atoms of a GPU up to which steps whose kernels exchange by themselves measured faster than exchanges beside them."""
 
+FEW_RANKS = 1
+"""Ranks of a GPU up to which they do so; the kernels of several would come one after the other."""
+
 GRAPH_RUNGS = ("nvshmem-step", "nvshmem-fused", "nvshmem-pulse")
 """Rungs whose exchanges the device starts, so that they can be part of a graph that outlives searches."""
 
@@ -71,6 +74,7 @@ class DeviceFields:
             stays
             and transport.name == "nvshmem-step"
             and system.topology.n_atoms <= FEW_ATOMS * transport.memory.n_processes
+            and transport.n_local <= FEW_RANKS
             and (settings.pcoupl, settings.coulombtype == "pme") == ("no", False)
             and all(part.can_exchange for part in parts)
         )
