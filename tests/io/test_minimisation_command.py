@@ -8,6 +8,7 @@ import pytest
 from run_files import move_molecule, write_input
 
 from pulsemd.cli.main import main
+from pulsemd.cli.stop import StopRequest
 from pulsemd.io.energies import read_energies
 from pulsemd.io.gromacs import read_gro
 
@@ -90,3 +91,15 @@ def test_a_restart_of_a_minimisation_is_refused_with_the_remedy(tmp_path, capsys
     assert main(["run", *words, "-o", str(tmp_path / "md"), "--device", "cpu"]) == 0
     assert start(tmp_path, "--restart", str(tmp_path / "md"), edit=None) == 2
     assert "give the final.gro it left as -c" in capsys.readouterr().err
+
+
+def test_an_interrupted_minimisation_leaves_its_positions_and_exits_130(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(StopRequest, "asked", lambda _: True)
+    assert start(tmp_path) == 130
+    assert "interrupted; a minimisation from final.gro goes on" in capsys.readouterr().err
+    assert (tmp_path / "out" / "final.gro").exists()
+
+
+def test_a_minimisation_ends_when_its_time_is_up(tmp_path, capsys):
+    assert start(tmp_path, "--max-hours", "0") == 0
+    assert "NOT CONVERGED after 0 steps: time is up" in capsys.readouterr().err

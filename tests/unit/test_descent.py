@@ -50,7 +50,7 @@ def run(bowl, integrator, emtol=1e-6, nsteps=2000, emstep=0.01):
         bowl,
         start,
         Method(integrator, emtol, emstep, 10, nsteps),
-        lambda step, point: told.append((step, point.energy)),
+        lambda step, point: told.append((step, point.energy)) or "",
     )
     return outcome, told
 
@@ -88,7 +88,7 @@ def test_no_atom_goes_farther_than_emstep_in_a_step_of_limited_memory():
         bowl,
         bowl.evaluate(bowl.start),
         Method("l-bfgs", 1e-3, 0.002, 5, -1),
-        lambda _, point: places.append(point.x * NM),
+        lambda _, point: places.append(point.x * NM) or "",
     )
     assert outcome.converged
     moved = np.linalg.norm(np.diff(places, axis=0), axis=2)
@@ -117,3 +117,14 @@ def test_options_that_make_no_sense_are_refused_by_name(option):
     values = {"integrator": "steep", "emtol": 1.0, "emstep": 0.01, "nbfgscorr": 10, "nsteps": 1}
     with pytest.raises(ConfigError, match=name):
         Method(**{**values, name: value})
+
+
+def test_a_descent_ends_when_it_is_told_to():
+    bowl = Bowl(3, 2.0)
+    outcome = descend(
+        bowl,
+        bowl.evaluate(bowl.start),
+        Method("steep", 1e-6, 0.01, 10, -1),
+        lambda step, _: "enough" * (step == 3),
+    )
+    assert (outcome.steps, outcome.reason, outcome.converged) == (3, "enough", False)

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Any
 
 from pulsemd.cli.outputs import write_positions
 from pulsemd.cli.request import RunRequest
 from pulsemd.engine.descent import Method
+from pulsemd.engine.keeper import Limits
 from pulsemd.engine.minimise import MAX_FORCE, Minimum, energies_of, minimise
 from pulsemd.engine.simulation import Simulation
 from pulsemd.halo import Transport
@@ -22,22 +23,34 @@ from pulsemd.io.gromacs.mdp import to_mdp
 from pulsemd.io.output import write_whole
 from pulsemd.report.summary import rank_report, summarize, write_summary
 
+INTERRUPTED = "interrupted; a minimisation from final.gro goes on"
+TIME_IS_UP = "time is up (--max-hours); a minimisation from final.gro goes on"
 
-def run_minimisation(transport: Transport, simulation: Simulation, request: RunRequest, out: Path) -> int:
+
+def run_minimisation(
+    transport: Transport,
+    simulation: Simulation,
+    request: RunRequest,
+    out: Path,
+    limits: Limits,
+    asked_to_stop: Callable[[], bool],
+) -> int:
     """Minimise, write what a run writes, and say clearly whether it converged; the result is the exit code."""
     s, start = simulation.system.settings, perf_counter()
     method = Method(s.integrator, s.emtol, s.emstep, s.nbfgscorr, s.nsteps)
     with ExitStack() as stack:
-        tell: Callable[[int, dict[str, float]], None] = _nothing
+        tell: Callable[[int, dict[str, float]], str] = _nothing
         if transport.rank == 0:
             write_whole(out / "run.mdp", [to_mdp(s).encode()])
-            tell = _Table(stack.enter_context(EnergyWriter(out / "energies.csv", energies_of(simulation))))
+            writer = stack.enter_context(EnergyWriter(out / "energies.csv", energies_of(simulation)))
+            tell = _Table(writer, limits, asked_to_stop)
         minimum = minimise(simulation, method, tell)
     wall = perf_counter() - start
     digest, frame = simulation.trajectory_hash(), simulation.gather()
     reports = [report for report in transport.allgather(rank_report(simulation)) if report is not None]
+    code = 130 if minimum.reason == INTERRUPTED else 0
     if frame is None:
-        return 0
+        return code
     write_positions(out / "final.gro", simulation.system, frame, None)
     if request.xvg:
         write_xvg(out / "energies.xvg", out / "energies.csv", simulation.system.topology.title)
@@ -47,16 +60,17 @@ def run_minimisation(transport: Transport, simulation: Simulation, request: RunR
     print(f"{_conclusion(minimum)}\nresults in {out}", file=sys.stderr, flush=True)
     if request.json:
         print(json.dumps(summary))
-    return 0
+    return code
 
 
 class _Table:
-    """Writes the energies of steps that went down, and says how it goes now and then."""
+    """Writes the energies of steps that went down, says how it goes now and then, and ends it if asked to."""
 
-    def __init__(self, writer: EnergyWriter) -> None:
+    def __init__(self, writer: EnergyWriter, limits: Limits, asked_to_stop: Callable[[], bool]) -> None:
         self._writer, self._said = writer, perf_counter()
+        self._stop_at, self._asked_to_stop = limits.stop_at, asked_to_stop
 
-    def __call__(self, step: int, energies: dict[str, float]) -> None:
+    def __call__(self, step: int, energies: dict[str, float]) -> str:
         self._writer.write(step, 0.0, energies)
         now = perf_counter()
         if step == 0 or now > self._said + 1.0:
@@ -67,10 +81,14 @@ class _Table:
                 file=sys.stderr,
                 flush=True,
             )
+        if self._asked_to_stop():
+            return INTERRUPTED
+        return TIME_IS_UP if self._stop_at is not None and monotonic() > self._stop_at else ""
 
 
-def _nothing(step: int, energies: dict[str, float]) -> None:
-    """What ranks without files do."""
+def _nothing(step: int, energies: dict[str, float]) -> str:
+    """What ranks without files do: they are not told."""
+    return ""
 
 
 def _about(method: Method, minimum: Minimum) -> dict[str, Any]:

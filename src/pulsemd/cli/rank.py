@@ -155,7 +155,7 @@ def _run(
     if transport.rank == 0:
         _say(_decisions(simulation))
     if system.settings.minimises:
-        return run_minimisation(transport, simulation, request, out)
+        return run_minimisation(transport, simulation, request, out, limits, stop.asked)
     with open_outputs(transport, system, request, out) as outputs:
         simulation.report_to(outputs.reporters, outputs.crashed)
         simulation.warm_up()

@@ -129,15 +129,14 @@ class Outcome:
     reason: str
 
 
-Told = Callable[[int, Point], None]
-"""Called with the number of a step that went down, and where it led."""
+Told = Callable[[int, Point], str]
+"""Called with the number of a step that went down, and where it led; what it returns ends the descent, if not empty."""
 
 
 def descend(hill: Landscape, start: Point, method: Method, tell: Told) -> Outcome:
     """Go down from a point by the method's integrator."""
-    tell(0, start)
-    if start.max_force < method.emtol:
-        return _converged(start, 0, method)
+    if ended := _told(start, 0, method, tell):
+        return ended
     how = steepest_descent if method.integrator == "steep" else limited_memory
     return how(hill, start, method, tell)
 
@@ -155,9 +154,8 @@ def steepest_descent(hill: Landscape, start: Point, method: Method, tell: Told) 
         trial = None if x is None else hill.evaluate(x)
         if trial is not None and trial.energy < best.energy:
             best, length = trial, LONGER * length
-            tell(step, best)
-            if best.max_force < method.emtol:
-                return _converged(best, step, method)
+            if ended := _told(best, step, method, tell):
+                return ended
         else:
             length *= SHORTER
         if length < SHORTEST_STEP:
@@ -193,9 +191,8 @@ def limited_memory(hill: Landscape, start: Point, method: Method, tell: Told) ->
         if _sum(moved * change) > 1e-10 * _sum(change * change) * _sum(moved * moved) ** 0.5:
             memory.append((moved, change))
         best = found
-        tell(step, best)
-        if best.max_force < method.emtol:
-            return _converged(best, step, method)
+        if ended := _told(best, step, method, tell):
+            return ended
     return _out_of_steps(best, step, method)
 
 
@@ -232,6 +229,14 @@ def _search_along(hill: Landscape, start: Point, way: Float64) -> Point | None:
         lowest = -slope * part * part / curvature if curvature > 0.0 else 0.5 * part
         part = min(max(lowest, 0.1 * part), 0.5 * part)
     return None
+
+
+def _told(point: Point, step: int, method: Method, tell: Told) -> Outcome | None:
+    """Tell of a step down; how the descent ended, if it did."""
+    stop = tell(step, point)
+    if point.max_force < method.emtol:
+        return _converged(point, step, method)
+    return Outcome(point, step, False, stop) if stop else None
 
 
 def _converged(point: Point, step: int, method: Method) -> Outcome:

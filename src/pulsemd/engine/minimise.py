@@ -23,7 +23,7 @@ from pulsemd.engine.simulation import Simulation
 from pulsemd.engine.system import System, all_movers, equal_masses
 from pulsemd.kernels.update.philox import normals
 
-Told = Callable[[int, dict[str, float]], None]
+Told = Callable[[int, dict[str, float]], str]
 
 MAX_FORCE = "max_force"
 """Name of the largest force [kJ/mol/nm] beside the energies of a step."""
@@ -67,7 +67,8 @@ def minimise(simulation: Simulation, method: Method, tell: Told) -> Minimum:
     simulation : Simulation
     method : Method
     tell : function of (step, energies by name and `MAX_FORCE`)
-        Called on rank 0 for the first positions and after every step that went down.
+        Called on rank 0 for the first positions and after every step that went down; what it returns, if not empty, ends
+        the minimisation and is why.
 
     Raises
     ------
@@ -113,8 +114,8 @@ def energies_of(simulation: Simulation) -> tuple[str, ...]:
 def _descend(system: System, hill: _Hill, start: Point, method: Method, tell: Told) -> tuple[Minimum, Int32]:
     """The descent, on rank 0: what it found, and the positions there."""
 
-    def told(step: int, point: Point) -> None:
-        tell(step, point.energies | {MAX_FORCE: point.max_force})
+    def told(step: int, point: Point) -> str:
+        return tell(step, point.energies | {MAX_FORCE: point.max_force})
 
     outcome = descend(hill, start, method, told)
     point = outcome.point

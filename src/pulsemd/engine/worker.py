@@ -92,8 +92,9 @@ class Worker:
         return simulation.trajectory_hash()
 
 
-def _tell_nobody(step: int, energies: dict[str, float]) -> None:
-    """The steps of a minimisation are not reported."""
+def _tell_nobody(step: int, energies: dict[str, float]) -> str:
+    """The steps of a minimisation are not reported, and none of them ends it."""
+    return ""
 
 
 def _reporters(wanted: list[Wanted], report: Report) -> list[Reporter]:
