@@ -67,8 +67,8 @@ def minimise(simulation: Simulation, method: Method, tell: Told) -> Minimum:
     simulation : Simulation
     method : Method
     tell : function of (step, energies by name and `MAX_FORCE`)
-        Called on rank 0 for the first positions and after every step that went down; what it returns, if not empty, ends
-        the minimisation and is why.
+        Called on rank 0 for the first positions and after every step that went down; what it returns, if not empty,
+        ends the minimisation and is why.
 
     Raises
     ------
