@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import pulsemd
 from pulsemd.engine.descent import Method
 from pulsemd.engine.minimise import minimise
 from pulsemd.engine.options import RunOptions
@@ -79,3 +80,20 @@ def test_steepest_descent_comes_near_the_minimum_of_gmx(tmp_path):
     found = minimise(simulation, Method("steep", 1.0, 0.01, 10, 2000), lambda *_: None)
     assert found.converged
     assert found.energies["potential"] == pytest.approx(ETHANOL, abs=5e-3)
+
+
+FROZEN = -85885.748420301621
+"""Potential after five steps as above with freezegrps = Protein, freezedim = Y Y Y and the default lincs-order."""
+
+
+def test_frozen_atoms_stay_in_minimisation_and_the_others_go_where_gmx_puts_them():
+    files = system_files("peptide")
+    settings = {name: getattr(SETTINGS, name) for name in ("coulombtype", "epsilon_rf", "integrator")}
+    with pulsemd.Simulation.from_gromacs(
+        *(files.configuration, files.topology), device="cpu", constraints="h-bonds", freezegrps="Protein",
+        freezedim="Y Y Y", **settings,
+    ) as simulation:  # fmt: skip
+        before = simulation.positions[:304]
+        found = simulation.minimize(nsteps=5)
+        np.testing.assert_array_equal(simulation.positions[:304], before)
+    assert found.energies["potential"] == pytest.approx(FROZEN, rel=1e-5)

@@ -352,9 +352,8 @@ class _Reader:
                 f"freezedim = {' '.join(s.freezedim)}: atoms are frozen in all three dimensions only, Y Y Y; use "
                 "position restraints for one or two",
             )
-        for other, there in (("pcoupl", s.pcoupl != "no"), ("integrator", s.minimises)):
-            if s.freezegrps and there:
-                self.refuse("freezegrps", f"freezegrps is not supported with {other} = {getattr(s, other)}")
+        if s.freezegrps and s.pcoupl != "no":
+            self.refuse("freezegrps", f"freezegrps is not supported with pcoupl = {s.pcoupl}")
 
     def _resolve_bath(self, s: RunSettings) -> RunSettings:
         """Stochastic dynamics is its own thermostat."""
