@@ -132,5 +132,9 @@ class DeviceFields:
             if self.steps is not None:
                 self.steps.close()
             self.steps = StepHalo(self._transport, plans, self.x, self.f)
+            for part in self._parts:
+                part.pairs.load_exchanged()
+                part.update.load_exchanged()
+            self._transport.meet()  # loading may take longer than a peer waits on its device
         self.steps.follow(self.channel_x)
         self.steps.list_routes()

@@ -384,6 +384,13 @@ class GpuPairForces:
         key = (self.spec, self._prunes, forces.data.ptr, totals, halo.data.ptr, overlap)
         self._launch(key, partial(self._bind_both, forces, energies, halo, overlap))
 
+    def load_exchanged(self) -> None:
+        """Compile or load the kernels of `exchanged_forces` and `prune_exchanged`, which may take long."""
+        for energies in (False, True):
+            spec = replace(self.spec, energies=energies)
+            self.device.kernel(pair_program(spec, self._warps, self.pairs.chunk, halo=True), "pair_forces")
+        self.device.kernel(prune_program(self.spec, self.pairs.chunk, halo=True), "prune_pairs")
+
     def _bind_prune(self, part: int, stream: Any, overlap: Wait | None) -> Callable[[], None]:
         kernel = self.device.kernel(prune_program(self.spec, self.pairs.chunk), "prune_pairs")
         return kernel.bind(

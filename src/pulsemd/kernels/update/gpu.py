@@ -434,6 +434,11 @@ class GpuUpdate:
         """Whether `move` can be given a ``halo``."""
         return self.is_one_kernel and self.n_free == 0 and self.n_groups == 0
 
+    def load_exchanged(self) -> None:
+        """Compile or load the kernels of moves with a ``halo``."""
+        for energies in (False, True):
+            self.device.kernel(leapfrog_program(self.fixed, energies, self._n_sites, halo=True), "leapfrog")
+
     def move(
         self, offset: int, coupled: bool, virial: Any = None, overlap: bool = False, halo: Any = None
     ) -> None:
