@@ -42,8 +42,8 @@ def disassemble(program: CudaProgram, folder) -> str:
 
 EXCHANGES = {"forward.cu", "reverse.cu", "reduce.cu", "array_sum.cu", "barrier.cu", "direct.cu", "step.cu"}
 """Of rows, sums and plans."""
-INBOXES = {"migrate.cu", "ghosts.cu"}
-"""Of searches on the device, whose atoms and rows peers store."""
+INBOXES = {"migrate.cu", "ghosts.cu", "verdict.cu"}
+"""Of searches on the device, whose atoms, rows and words peers store."""
 UNPACKING = {"rows.cu"}
 """Of rungs that the host drives."""
 
