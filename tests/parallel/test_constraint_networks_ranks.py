@@ -67,9 +67,16 @@ def test_moves_of_atoms_that_ranks_own_at_random_are_those_of_one_rank(order, it
 
 
 def run(transport: Transport, plan: str) -> tuple[str, float]:
+    coupled = {
+        "pcoupl": "c-rescale",
+        "nstpcouple": 3,
+        "tau_p": 1.0,
+        "ref_p": (1.0,),
+        "compressibility": (4.5e-5,),
+    }
     simulation = Simulation(
         transport,
-        peptide(nstlist=4, verlet_buffer_tolerance=-1.0, rlist=1.1),
+        peptide(nstlist=4, verlet_buffer_tolerance=-1.0, rlist=1.1, **coupled),
         RunOptions(transport.size, None, "loopback", plan, "reproducible"),
     )
     simulation.run(9)
