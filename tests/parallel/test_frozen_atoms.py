@@ -62,13 +62,14 @@ def test_group_that_cuts_a_molecule_with_constraints_is_refused(pulsemd):
     assert "SOL 2 OW (atom 4) has a constraint with an atom that moves; freeze whole molecules" in done.stderr
 
 
-def test_everything_frozen_is_refused():
+@pytest.mark.parametrize("group", ["System", "SOL"])
+def test_everything_frozen_is_refused(group):
     files = system_files("water")
     with pytest.raises(InputError, match="nothing is left that moves"):
         Simulation.from_gromacs(
             files.configuration,
             files.topology,
             files.parameters,
-            freezegrps=("System",),
+            freezegrps=(group,),
             freezedim=("Y",) * 3,
         )

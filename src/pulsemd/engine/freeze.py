@@ -19,7 +19,7 @@ def frozen_topology(topology: Topology, settings: RunSettings, groups: Groups) -
     if not settings.freezegrps:
         return topology, 0.0
     frozen = groups.union(settings.freezegrps, "freezegrps")
-    if frozen is None:
+    if frozen is None or len(frozen) == topology.n_atoms:
         raise InputError("freezegrps: nothing is left that moves")
     return freeze_atoms(topology, frozen), float(topology.mass[frozen].sum())
 

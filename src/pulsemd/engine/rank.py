@@ -9,22 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulsemd.base.errors import DomainError
-from pulsemd.base.units import BOLTZMANN
 from pulsemd.domain.atoms import LocalAtoms, UpdateGroups, select_owned
 from pulsemd.domain.grid import balanced_grid, choose_grid
 from pulsemd.domain.lattice import LATTICE, widths
 from pulsemd.domain.migrate import migrate
 from pulsemd.domain.plan import LocalDomain, build_halo
-from pulsemd.engine.barostat import Stress, cell_factors, is_allowed, scaling_work, strain_message
+from pulsemd.engine.barostat import Stress
 from pulsemd.engine.bath import bath_of
 from pulsemd.engine.blowup import BONDED_OUT_OF_RANGE, CANNOT_MOVE, OVERLAPS, Failure, find_overlap
 from pulsemd.engine.cell import Cell
 from pulsemd.engine.coupling import (
     StepFlags,
-    berendsen_factor,
     degrees_of_freedom,
     step_flags,
-    v_rescale_factor,
 )
 from pulsemd.engine.energies import (
     ENERGY_SCALE,
@@ -37,15 +34,9 @@ from pulsemd.engine.energies import (
     Kinetic,
     StepSums,
 )
+from pulsemd.engine.ensemble import FREE, Ensemble
 from pulsemd.engine.extended import (
     Extended,
-    Friction,
-    accelerate_box,
-    advance_thermostat,
-    box_energy,
-    friction_of,
-    move_box,
-    thermostat_energy,
 )
 from pulsemd.engine.lattice import LatticeForces
 from pulsemd.engine.local import local_exclusions
@@ -87,8 +78,6 @@ class Rank:
         Rows and plan of the current list lifetime.
     positions, forces : Channel-backed arrays (capacity, 3)
     velocities : (n_owned, 3) float32
-    strained : str
-        Why the barostat stopped scaling the box, the same on every rank; '': it did not.
     device_name : str
     device_bytes : int
         Memory held on the GPU that this rank shares; none here.
@@ -103,16 +92,13 @@ class Rank:
         self.transport, self.system, self.options, self.r_list = transport, system, options, r_list
         self.reproducible = options.precision == "reproducible"
         self.flags = StepFlags()
-        self.thermostat_work = self.barostat_work = 0.0
-        self.extended = Extended()
-        self.cell = self.searched_cell = system.cell
-        self.strained = ""
         self.n_searches = 0
         self._force_type = np.int64 if self.reproducible else np.float32
         self._sum_type = np.dtype(np.int64 if self.reproducible else np.float64)
         self._f_scale = 1.0 / FORCE_SCALE if self.reproducible else 1.0
         topology, settings = system.topology, system.settings
         self.n_dof = degrees_of_freedom(topology, settings)
+        self._ensemble, self._followed = Ensemble(system, self.n_dof), system.cell
         self.total_mass = float(topology.mass.sum())
         self._movers = Movers(topology, system.box, settings)
         self._bath = bath_of(settings, topology)
@@ -142,7 +128,7 @@ class Rank:
         self._kinetic_sums = np.zeros(5, self._sum_type)
         self._kinetic = transport.reduce(5, self._sum_type)
         self._energies = transport.reduce(N_SUMS + 9, self._sum_type)
-        self._kinetic_before, self._kinetic_after = Kinetic(0.0, np.zeros(3), 0.0), np.zeros(3)
+        self._kinetic_before = Kinetic(0.0, np.zeros(3), 0.0)
         self.found = StepSums(np.zeros(N_SUMS + 9))
         self.capacity = 0
         self._failure: Failure | None = None
@@ -168,7 +154,7 @@ class Rank:
         if self._terms.span_groups:
             self.channel_x.forward()
             extent = self._terms.extent(self.domain, self.x[: self.domain.n_local], self.cell.box)
-        self.searched_cell = self.cell
+        self._ensemble.searched_cell = self.cell
         self.grid = balanced_grid(self.grid, self._work, self.cell.box, self.domain.halo_width)
         self._settle_in(migrate(self.transport, self.grid, self._groups, self.rows()), extent)
 
@@ -197,9 +183,8 @@ class Rank:
     def take_up(self, earlier: Continuation) -> None:
         """Go on inside a list lifetime that was built from the positions of its search."""
         self.place(earlier.x)
-        self.thermostat_work, self.barostat_work = earlier.thermostat_work, earlier.barostat_work
-        self.extended = earlier.extended
-        self._set_cell(earlier.cell)
+        self._ensemble.take_up(earlier)
+        self._follow_cell()
 
     def rows(self) -> LocalAtoms:
         """The owned rows now."""
@@ -225,13 +210,28 @@ class Rank:
         images: NDArray[np.int32] = start.image + crossed.astype(np.int32)
         return images
 
+    @property
+    def cell(self) -> Cell:
+        """The cell now."""
+        return self._ensemble.cell
+
+    @property
+    def searched_cell(self) -> Cell:
+        """The cell at the last search."""
+        return self._ensemble.searched_cell
+
+    @property
+    def strained(self) -> str:
+        """Why the barostat stopped scaling the box, the same on every rank; '': it did not."""
+        return self._ensemble.strained
+
     def read_work(self) -> tuple[float, float]:
         """Work of the thermostat and of the barostat so far, kJ/mol."""
-        return self.thermostat_work, self.barostat_work
+        return self._ensemble.thermostat_work, self._ensemble.barostat_work
 
     def read_extended(self) -> Extended:
         """Variables of thermostat and barostat now."""
-        return self.extended
+        return self._ensemble.extended
 
     def read_cell(self) -> Cell:
         """The cell now."""
@@ -371,107 +371,44 @@ class Rank:
 
     def update(self) -> None:
         """Thermostat, kick, drift, constraints, barostat; where they are wanted also the global sums."""
-        flags = self.flags
-        scale, com, friction = 1.0, np.zeros(3), None
+        flags, com, friction = self.flags, np.zeros(3), FREE
         if flags.sums or flags.thermostat or flags.remove_com:
             before = self._sum_kinetic()
-            kinetic, along_z = before.energy, before.along_z
             if flags.remove_com:
-                com = before.momentum / self.total_mass
-                kinetic -= 0.5 * float(before.momentum @ before.momentum) / self.total_mass
-                along_z -= 0.5 * float(before.momentum[2] * com[2])
-            if flags.thermostat and self.system.settings.tcoupl == "nose-hoover":
-                friction = self._rub(kinetic)
-                scale = friction.scale
-            elif flags.thermostat:
-                scale = self._thermostat(kinetic)
-                self.thermostat_work += kinetic * (scale * scale - 1.0)
-                kinetic, along_z = kinetic * scale * scale, along_z * scale * scale
-            self._kinetic_before = Kinetic(kinetic, before.momentum, along_z)
+                com, before = _without_drift(before, self.total_mass)
+            if flags.thermostat:
+                friction, before = self._ensemble.couple(flags.step, before)
+            self._kinetic_before = before
         if flags.box_moves:
-            self._drag(0.0 if friction is None else friction.loss)
-        self._move(scale, com, 1.0 if friction is None else friction.kick)
-        stress = self._finish_sums(self._kinetic_before, self._sum_kinetic()) if flags.sums else None
-        if flags.box_moves:
-            self._move_box()
-        if flags.barostat and stress is not None:
-            self._couple_cell(stress)
+            self.velocities[...] = self.velocities * self._ensemble.drag(friction)
+        self._move(friction.scale, com, friction.kick)
+        stress, after = None, np.zeros(3)
+        if flags.sums:
+            stress, after = self._finish_sums(self._kinetic_before, self._sum_kinetic())
+        divisors = self._ensemble.finish_step(flags, stress, after)
+        if divisors is not None:
+            self.velocities[...] = self.velocities / divisors
+        self._follow_cell()
 
-    def _finish_sums(self, before: Kinetic, after: Kinetic) -> Stress:
-        """Global sums of the step."""
-        s, kinetic = self.system.settings, 0.5 * (before.energy + after.energy)
-        if s.pcoupl == "parrinello-rahman":
-            self.barostat_work = -box_energy(s, self.extended, self.cell)
-        works, volume = (self.thermostat_work, self.barostat_work), self.cell.volume
-        found = StepSums(self._sum_energies(), kinetic, *works, volume)
+    def _finish_sums(self, before: Kinetic, after: Kinetic) -> tuple[Stress, NDArray[np.float64]]:
+        """Global sums of the step: what pressure follows from, and the kinetic energy along each axis now."""
+        kinetic, volume = 0.5 * (before.energy + after.energy), self.cell.volume
+        found = StepSums(self._sum_energies(), kinetic, *self._ensemble.works(), volume)
         if self.flags.energies:
             self.found = found
-        self._kinetic_after = after.diagonal
-        return Stress(0.5 * (before.diagonal + after.diagonal), found.virial, volume)
+        return Stress(0.5 * (before.diagonal + after.diagonal), found.virial, volume), after.diagonal
 
-    def _couple_cell(self, stress: Stress) -> None:
-        """Let the pressure act on the cell; lattice positions stay, so atoms scale with it. The same on every rank."""
-        s, dispersion = self.system.settings, self.system.dispersion
-        pressure = stress.pressure(dispersion)
-        if s.pcoupl == "parrinello-rahman":
-            self.extended = accelerate_box(s, self.extended, pressure, self.cell)
+    def _follow_cell(self) -> None:
+        """Let everything that depends on the cell take that of now; lattice positions stay, so atoms scale with it."""
+        cell = self.cell
+        if cell is self._followed:
             return
-        factors = cell_factors(s, pressure, stress.volume, self.flags.step)
-        if not self._scale_cell(factors):
-            return
-        velocities_too = s.pcoupl == "c-rescale"
-        self.barostat_work += scaling_work(stress, self._kinetic_after, factors, velocities_too, dispersion)
-        if velocities_too:
-            self.velocities[...] = self.velocities / factors
-
-    def _scale_cell(self, factors: NDArray[np.float64]) -> bool:
-        """Scale lengths along x, y and z; False if the pair list is not good for it, or was not before."""
-        if self.strained:
-            return False
-        cell = self.cell.scaled(factors)
-        strain = np.diag(np.linalg.solve(self.searched_cell.box, cell.box))
-        if not is_allowed(strain):
-            self.strained = strain_message(strain, self.flags.step)
-            return False
-        self._set_cell(cell)
-        return True
-
-    def _rub(self, kinetic: float) -> Friction:
-        """Nose and Hoover's thermostat takes note of the kinetic energy; what it does in this step."""
-        s = self.system.settings
-        self.extended = advance_thermostat(s, self.extended, kinetic, self.n_dof)
-        self.thermostat_work = -thermostat_energy(s, self.extended, self.n_dof)
-        return friction_of(s, self.extended)
-
-    def _drag(self, loss: float) -> None:
-        """What a box that moves does to velocities, besides a thermostat with this loss."""
-        s = self.system.settings
-        kept = 1.0 - s.nstpcouple * s.dt * self.extended.rates / (1.0 - loss)
-        self.velocities[...] = self.velocities * kept
-
-    def _move_box(self) -> None:
-        factors, extended = move_box(self.system.settings, self.extended)
-        if self._scale_cell(factors):
-            self.extended = extended
-
-    def _set_cell(self, cell: Cell) -> None:
-        if cell is self.cell:
-            return
-        self.cell = cell
+        self._followed = cell
         self._pair_forces.rescale(cell.box)
         self._movers.rescale(cell.box)
         if self._lattice is not None:
             self._lattice.rescale(cell)
         self._movers.construct(self.x)
-
-    def _thermostat(self, kinetic: float) -> float:
-        s = self.system.settings
-        target = 0.5 * self.n_dof * BOLTZMANN * s.ref_t
-        if s.tcoupl == "berendsen":
-            return berendsen_factor(kinetic, target, s.tau_t, s.nsttcouple * s.dt)
-        return v_rescale_factor(
-            kinetic, target, self.n_dof, s.tau_t, s.nsttcouple * s.dt, s.ld_seed, self.flags.step
-        )
 
     def _move(self, scale: float, com: NDArray[np.float64], kick: float) -> None:
         bad = self._movers.advance(
@@ -599,8 +536,7 @@ class Rank:
             timer.timed("search", self.search)
         self.begin_step(StepFlags(energies=True))
         timer.run(self.force_phases())
-        works, volume = (self.thermostat_work, self.barostat_work), self.cell.volume
-        self.found = StepSums(self._sum_energies(), 0.0, *works, volume)
+        self.found = StepSums(self._sum_energies(), 0.0, *self.read_work(), self.cell.volume)
         n = self.domain.n_owned
         return self.domain.gid[:n], self.f[:n]
 
@@ -636,3 +572,10 @@ class Rank:
 
     def wait(self) -> None:
         """Until everything launched is done: at once, on a CPU."""
+
+
+def _without_drift(old: Kinetic, mass: float) -> tuple[NDArray[np.float64], Kinetic]:
+    """Velocity of the centre of mass (3,), nm/ps, and what is left without it."""
+    com = old.momentum / mass
+    energy = old.energy - 0.5 * float(old.momentum @ old.momentum) / mass
+    return com, Kinetic(energy, old.momentum, old.along_z - 0.5 * float(old.momentum[2] * com[2]))

@@ -17,7 +17,10 @@ _LANGEVIN: Mapping[str, str] = {
 }
 """What integrator = sd has in common with integrators of Langevin dynamics."""
 
-_BAROSTAT_REMEDY = "a barostat with the same ensemble is C-rescale: add pcoupl='c-rescale', which then takes its pressure from here"
+_BAROSTAT_REMEDY = (
+    "a barostat with the same ensemble is C-rescale: add pcoupl='c-rescale', which then takes its pressure "
+    "from here"
+)
 
 COMPRESSIBILITY = 4.5e-5
 """1/bar, of water: what decides how fast C-rescale is, unless another is given."""
