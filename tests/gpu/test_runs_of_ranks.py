@@ -10,6 +10,7 @@ import pytest
 
 from pulsemd.cli.rank import run_process, run_rank
 from pulsemd.cli.request import RunRequest
+from pulsemd.engine import gpu_fields
 from pulsemd.engine.options import RunOptions
 from pulsemd.halo import open_transport
 from pulsemd.halo.device.local import local_transports
@@ -28,7 +29,7 @@ def run(device, tmp_path):
         settings, nstlist=4, gen_seed=5, ld_seed=5, nstxout_compressed=4, nstenergy=4, nstcalcenergy=4
     )
 
-    def run(name, ranks, steps, restart=None, where="cuda", **options):
+    def run(name, ranks, steps, restart=None, where="cuda", rung="nvshmem-fused", **options):
         out = tmp_path / name
         out.mkdir()
         request = RunRequest(
@@ -46,16 +47,18 @@ def run(device, tmp_path):
             with open_transport("loopback") as transport:
                 assert run_rank(transport, request) == 0
         else:
-            (transport,) = local_transports("nvshmem-fused", ranks)
+            (transport,) = local_transports(rung, ranks)
             assert run_process(transport, request) == 0
         return out, json.loads((out / "summary.json").read_text())
 
     return run
 
 
-def test_outputs_of_ranks_that_share_a_device_are_those_of_one_rank(run):
+@pytest.mark.parametrize("rung", ["nvshmem-fused", "nvshmem-step"])
+def test_outputs_of_ranks_that_share_a_device_are_those_of_one_rank(run, monkeypatch, rung):
+    monkeypatch.setattr(gpu_fields, "FEW_RANKS", 4)
     one, of_one = run("one", 1, 16)
-    four, of_four = run("four", 4, 16, trace=True)
+    four, of_four = run("four", 4, 16, rung=rung, trace=True)
     assert of_four["trajectory_hash"] == of_one["trajectory_hash"]
     assert (four / "trajectory.dcd").read_bytes() == (one / "trajectory.dcd").read_bytes()
     columns = [np.genfromtxt(out / "energies.csv", delimiter=",", names=True) for out in (one, four)]
@@ -63,7 +66,8 @@ def test_outputs_of_ranks_that_share_a_device_are_those_of_one_rank(run):
         assert columns[1][name] == pytest.approx(columns[0][name], rel=1e-9, abs=1e-9), name
     assert (of_four["ranks"], of_four["ranks_per_gpu"], of_four["host_blocking_waits_per_step"]) == (4, 4, 0)
     assert sum(of_four["owned_atoms"]) == of_four["atoms"]
-    assert len(json.loads((four / "trace.json").read_text())["traceEvents"]) > 16
+    names = {event["name"] for event in json.loads((four / "trace.json").read_text())["traceEvents"]}
+    assert ({"forces.pairs", "update"} if rung == "nvshmem-step" else {"forces.nonlocal", "update"}) <= names
 
 
 def test_a_checkpoint_of_ranks_on_a_device_goes_on_with_any_number_of_ranks_and_on_a_cpu(run):
