@@ -198,8 +198,11 @@ class _Hill:
 
     def apart(self, x: Int32) -> Int32:
         """Positions with atoms on one spot, which feel no force from each other, moved apart by about `APART`."""
-        _, spot, count = np.unique(x, axis=0, return_inverse=True, return_counts=True)
-        together = (count[spot.ravel()] > 1) & ~self._held
+        order = np.lexsort(x.T)
+        same = (x[order[1:]] == x[order[:-1]]).all(1)
+        together = np.zeros(len(x), bool)
+        together[order[1:][same]] = together[order[:-1][same]] = True
+        together &= ~self._held
         if not together.any():
             return x
         ways = np.zeros(x.shape)
