@@ -124,7 +124,8 @@ def move_box(s: RunSettings, before: Extended) -> tuple[Float64, Extended]:
 
 def box_energy(s: RunSettings, now: Extended, cell: Cell) -> float:
     """Energy of the box, kJ/mol: of its motion, and pressure times volume."""
-    masses = box_masses(s, cell)[[0, 0, 1]]
-    squares = (now.rates[:, None] * cell.user_box) ** 2
+    inverse = box_masses(s, cell)[[0, 0, 1]]
+    squares = ((now.rates[:, None] * cell.user_box) ** 2).sum(1)
+    moving = inverse > 0.0  # the others are infinitely heavy
     wanted = float(np.array(s.ref_p)[[0, 0, -1]].mean())
-    return (float((squares.sum(1) / masses).sum()) * 0.5 + wanted * cell.volume) / BAR
+    return (float((squares[moving] / inverse[moving]).sum()) * 0.5 + wanted * cell.volume) / BAR

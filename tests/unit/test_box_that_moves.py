@@ -1,0 +1,54 @@
+"""The box of Parrinello and Rahman: its energy, and what a direction without compressibility does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pulsemd.base.units import BAR
+from pulsemd.engine.cell import Cell
+from pulsemd.engine.extended import Extended, accelerate_box, box_energy, move_box
+from pulsemd.forcefield.settings import RunSettings
+
+EDGES = np.array([3.0, 4.0, 5.0])
+CELL = Cell(np.diag(EDGES), np.diag(EDGES))
+PRESSURE = np.array([300.0, 500.0, 900.0])
+
+
+def settings(pcoupltype, compressibility, ref_p):
+    return RunSettings(
+        pcoupl="parrinello-rahman",
+        pcoupltype=pcoupltype,
+        dt=0.002,
+        nstpcouple=1,
+        tau_p=2.0,
+        compressibility=compressibility,
+        ref_p=ref_p,
+    )
+
+
+def test_box_of_fixed_height_has_the_energy_of_its_other_edges_and_keeps_its_height():
+    fixed, free = (settings("semiisotropic", (4.5e-5, soft), (1.0, 1.0)) for soft in (0.0, 4.5e-5))
+    moving = Extended(inside=0.01)
+    assert box_energy(fixed, moving, CELL) == box_energy(free, moving, CELL)
+    assert box_energy(fixed, moving, CELL) > box_energy(fixed, Extended(), CELL)
+    later = accelerate_box(fixed, moving, PRESSURE, CELL)
+    assert later.inside > moving.inside
+    factors, _ = move_box(fixed, later)
+    assert factors[2] == 1.0 < factors[0] == factors[1]
+
+
+@pytest.mark.parametrize(
+    ("pcoupltype", "soft", "wanted"),
+    [("isotropic", (4.5e-5,), (1.0,)), ("semiisotropic", (4.5e-5, 3e-5), (100.0, 100.0))],
+)
+def test_energy_that_the_box_gains_is_the_work_of_the_pressure(pcoupltype, soft, wanted):
+    """To first order in the interval: volume times pressure above the wanted one times the rate of each edge."""
+    s, before = settings(pcoupltype, soft, wanted), Extended(inside=0.02, along_z=0.02)
+    after = accelerate_box(s, before, PRESSURE, CELL)
+    half = Extended(
+        inside=0.5 * (before.inside + after.inside), along_z=0.5 * (before.along_z + after.along_z)
+    )
+    gain = box_energy(s, after, CELL) - box_energy(s, before, CELL)
+    work = CELL.volume * float((half.rates * (PRESSURE - wanted[0])).sum()) * s.dt / BAR
+    assert gain == pytest.approx(work, rel=1e-9)
