@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pulsemd.base.errors import PeerError
+from pulsemd.base.errors import PeerError, UnstableError
 from pulsemd.domain.verdict import Verdict, checks_of, columns_of
 from pulsemd.engine import gpu_fields
 from pulsemd.engine.gpu_search import PartSearch
@@ -53,4 +53,16 @@ def test_a_search_after_somebody_gave_up_is_not_as_usual(device, monkeypatch, ru
     with transport.device.current():
         transport.control_words[:1].set(np.array([1]))
     with pytest.raises(PeerError, match="a wait of another process expired"):
+        ranks.run(4)
+
+
+@pytest.mark.parametrize("rung", ["nvshmem-fused", "nvshmem-step"])
+def test_an_atom_that_cannot_be_moved_ends_a_run_whose_searches_were_as_usual(device, monkeypatch, rung):
+    monkeypatch.setattr(gpu_fields, "FEW_RANKS", 2)
+    ranks = on_ranks(bundled_system(nstlist=2), 2, "reproducible", rung)
+    ranks.run(8)
+    for part in ranks.rank._parts:
+        with part.device.current():
+            part.update.velocities[...] = 1e6
+    with pytest.raises(UnstableError, match=r"step 8: .* would move more than a quarter"):
         ranks.run(4)
