@@ -232,3 +232,9 @@ def test_mdp_barostat_written_reads_back_to_the_same(tmp_path: Path) -> None:
     settings = read(tmp_path, text)
     again = read(tmp_path, to_mdp(settings))
     assert replace(again, ignored=()) == replace(settings, ignored=())
+
+
+def test_mdp_nose_hoover_without_nsttcouple_couples_20_times_in_tau_t(tmp_path: Path) -> None:
+    text = COUPLED.replace("V-rescale", "Nose-Hoover").replace("0.5", "0.2") + "dt = 0.002\n"
+    assert read(tmp_path, text).nsttcouple == 5
+    assert read(tmp_path, text + "nsttcouple = 10\n").nsttcouple == 10

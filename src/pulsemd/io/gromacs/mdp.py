@@ -131,6 +131,9 @@ def _toml_entries(path: str | PathLike[str], text: str) -> tuple[list[Entry], di
 _STEPS_PER_TAU = 25
 """Couplings in one tau_p at least, where nstpcouple is not given, as in gmx."""
 
+_STEPS_PER_SWING = 20
+"""Couplings in one tau_t of Nose and Hoover's thermostat at least, where nsttcouple is not given."""
+
 _OF_BAROSTAT = ("pcoupltype", "nstpcouple", "tau_p", "compressibility", "ref_p")
 
 _ELECTROSTATICS = {
@@ -333,8 +336,10 @@ class _Reader:
         self._check_bath(s, "tcoupl")
         if s.tcoupl == "nose-hoover" and s.ref_t == 0:
             self.refuse("ref_t", "tcoupl = nose-hoover needs a ref_t above 0")
-        if s.nsttcouple == -1:
-            return replace(s, nsttcouple=_DEFAULTS["nsttcouple"])
+        if s.nsttcouple == -1 or (s.tcoupl == "nose-hoover" and "nsttcouple" not in self.values):
+            swings = s.tcoupl == "nose-hoover"
+            most = max(1, int(s.tau_t / (_STEPS_PER_SWING * s.dt))) if swings else _DEFAULTS["nsttcouple"]
+            return replace(s, nsttcouple=min(most, _DEFAULTS["nsttcouple"]))
         if s.nsttcouple < 1:
             self.refuse(
                 "nsttcouple", f"nsttcouple = {s.nsttcouple} must be at least 1, or -1 for the default"

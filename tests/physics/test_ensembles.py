@@ -1,0 +1,70 @@
+"""What thermostats and barostats hold, and what they conserve."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pulsemd.engine.options import RunOptions
+from pulsemd.engine.reporters import Reporter
+from pulsemd.engine.simulation import Simulation
+from pulsemd.engine.system import prepare_system
+from pulsemd.halo import open_transport
+from pulsemd.io.gromacs import read_settings
+from pulsemd.io.gromacs.system import read_system
+from pulsemd.systems import system_files
+
+PRESSURE = {"tau_p": 1.0, "compressibility": (4.5e-5,), "ref_p": (1.0,), "nstpcouple": 10}
+
+
+def records(name, steps, every=10, **options):
+    """Columns of the energies of a bundled system at 300 K."""
+    files = system_files(name)
+    settings = replace(
+        read_settings(files.parameters)[0], ld_seed=5, gen_seed=6, tc_grps=("System",), ref_t=300.0, **options
+    )
+    topology, table, frame, settings = read_system(files.configuration, files.topology, settings)
+    system = prepare_system(topology, table, settings, frame.positions, frame.velocities, frame.box)
+    found = []
+    with open_transport("loopback") as transport:
+        reporter = Reporter(every, energies=lambda step, time, record: found.append(record))
+        Simulation(transport, system, RunOptions(), [reporter]).run(steps)
+    return {key: np.array([record[key] for record in found]) for key in found[0]}
+
+
+@pytest.mark.parametrize("pcoupl", ["no", "parrinello-rahman"])
+@pytest.mark.parametrize("name", ["water-ethanol", "peptide"])
+def test_energies_of_thermostat_and_box_are_conserved_with_those_of_the_atoms(name, pcoupl):
+    pressure = PRESSURE if pcoupl != "no" else {}
+    found = records(name, 500, tcoupl="nose-hoover", tau_t=0.5, pcoupl=pcoupl, **pressure)
+    assert found["conserved"][5:].std() < 0.08 * found["total"][5:].std()
+
+
+def test_work_of_weak_coupling_is_that_of_the_energy_it_takes():
+    found = records("water-ethanol", 500, tcoupl="berendsen", tau_t=0.2, pcoupl="berendsen", **PRESSURE)
+    assert found["conserved"][5:].std() < 0.2 * found["total"][5:].std()
+
+
+def test_stochastic_dynamics_holds_its_temperature_and_its_spread():
+    found = records("water-ethanol", 1000, integrator="sd", tcoupl="no", tau_t=0.05)
+    temperature = found["temperature"][10:]
+    assert temperature.mean() == pytest.approx(300.0, abs=4.0)
+    assert temperature.std() == pytest.approx(5.07, rel=0.35)  # 300 K sqrt(2 / degrees of freedom)
+
+
+def test_box_of_stochastic_rescaling_changes_by_as_much_as_the_noise_makes_it():
+    """At first the logarithm of the volume is a random walk of variance 2 kT compressibility / (V tau) a time."""
+    found = records(
+        "water-ethanol",
+        400,
+        tcoupl="v-rescale",
+        tau_t=0.1,
+        pcoupl="c-rescale",
+        **PRESSURE | {"nstpcouple": 2},
+        every=2,
+    )
+    steps = np.diff(np.log(found["volume"]))
+    expected = 2 * 0.0083144626 * 300 * 4.5e-5 * 16.6054 * 0.004 / found["volume"].mean()
+    assert np.var(steps) == pytest.approx(expected, rel=0.35)
