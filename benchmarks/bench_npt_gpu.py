@@ -170,8 +170,13 @@ def main() -> None:
     parser.add_argument("--dhfr", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=100.0, help="of both programs")
     options = parser.parse_args()
+    begin = time.perf_counter()
     system = dhfr_system(options.dhfr, **OPTIONS)
-    ours, theirs = Ours(system), Theirs(system)
+    print(f"read after {time.perf_counter() - begin:.1f} s", flush=True)
+    ours = Ours(system)
+    print(f"PulseMD is ready after {time.perf_counter() - begin:.1f} s", flush=True)
+    theirs = Theirs(system)
+    print(f"OpenMM is ready after {time.perf_counter() - begin:.1f} s", flush=True)
     times: dict[Any, list[float]] = {ours: [], theirs: []}
     begin = written = time.perf_counter()
     while time.perf_counter() - begin < options.seconds:
