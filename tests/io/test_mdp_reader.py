@@ -79,10 +79,25 @@ def test_mdp_dependent_value_resolved_as_gmx(tmp_path: Path, text: str, field: s
         ("rlist = 1.2\n", "rlist (it follows from verlet_buffer_tolerance)"),
         ("epsilon-rf = 78\n", "epsilon_rf (only for coulombtype = reaction-field)"),
         ("ns_type = grid\n", "ns_type (not used by GROMACS either)"),
+        ("refcoord-scaling = all\n", "refcoord_scaling (only with pcoupl)"),
+        ("gen-temp = 320\n", "gen_temp (only with gen_vel = yes)"),
+        ("disre-fc = 500\n", "disre_fc (only with disre = simple)"),
+        ("shake-tol = 1e-6\n", "shake_tol (only with constraint_algorithm = shake)"),
+        (
+            "constraint-algorithm = shake\nlincs-order = 6\n",
+            "lincs_order (only with constraint_algorithm = lincs)",
+        ),
     ],
 )
 def test_mdp_option_without_effect_listed_once(tmp_path: Path, text: str, message: str) -> None:
     assert read(tmp_path, text).ignored == (message,)
+
+
+def test_mdp_frozen_minimisation_with_the_barostat_of_the_run_accepted(tmp_path: Path) -> None:
+    frozen = "integrator = steep\nfreezegrps = Wall\nfreezedim = Y Y Y\n"
+    assert "pcoupl (not for minimisation)" in read(tmp_path, frozen + SCALED).ignored
+    with pytest.raises(InputError, match="freezegrps is not supported with pcoupl"):
+        read(tmp_path, frozen.replace("steep", "md") + SCALED)
 
 
 @pytest.mark.parametrize(

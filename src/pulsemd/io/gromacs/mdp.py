@@ -134,7 +134,7 @@ _STEPS_PER_TAU = 25
 _STEPS_PER_SWING = 20
 """Couplings in one tau_t of Nose and Hoover's thermostat at least, where nsttcouple is not given."""
 
-_OF_BAROSTAT = ("pcoupltype", "nstpcouple", "tau_p", "compressibility", "ref_p")
+_OF_BAROSTAT = ("pcoupltype", "nstpcouple", "tau_p", "compressibility", "ref_p", "refcoord_scaling")
 
 _ELECTROSTATICS = {
     "reaction-field": ("epsilon_rf",),
@@ -144,6 +144,14 @@ _ELECTROSTATICS = {
     ),
 }
 
+
+_ONLY_WITH = (
+    (("gen_temp", "gen_seed"), "gen_vel", True),
+    (("disre_fc", "disre_tau"), "disre", "simple"),
+    (("lincs_order", "lincs_iter", "lincs_warnangle"), "constraint_algorithm", "lincs"),
+    (("shake_tol",), "constraint_algorithm", "shake"),
+)
+"""Options that act with one value of another option."""
 
 _MINIMISATION = ("emtol", "emstep", "nbfgscorr")
 
@@ -209,14 +217,15 @@ class _Reader:
         settings = RunSettings(**self._resolve_types())
         self._check_numbers(settings)
         self._check_cutoffs(settings)
-        self._check_frozen(settings)
         settings = self._resolve_coupling(self._resolve_minimisation(settings))
+        self._check_frozen(settings)
         settings = self._resolve_output(self._resolve_pressure(settings))
         if settings.verlet_buffer_tolerance > 0 and "rlist" in self.values:
             self.ignored.append("rlist (it follows from verlet_buffer_tolerance)")
         if settings.vdw_modifier in ("potential-shift", "none") and settings.rvdw_switch != 0.0:
             self.ignored.append("rvdw_switch (only for vdw_modifier = force-switch or potential-switch)")
         self._note_other_electrostatics(settings)
+        self._note_options_of_others(settings)
         return replace(settings, ignored=tuple(self.ignored))
 
     def _resolve_types(self) -> dict[str, Any]:
@@ -238,6 +247,13 @@ class _Reader:
             if s.coulombtype != coulombtype:
                 given = [name for name in names if name in self.values]
                 self.ignored += [f"{name} (only for coulombtype = {coulombtype})" for name in given]
+
+    def _note_options_of_others(self, s: RunSettings) -> None:
+        """Options of what the other option of `_ONLY_WITH` switches on are without effect."""
+        for names, other, value in _ONLY_WITH:
+            if getattr(s, other) != value:
+                given = [name for name in names if name in self.values]
+                self.ignored += [f"{name} (only with {other} = {_word(other, value)})" for name in given]
 
     def _check_numbers(self, s: RunSettings) -> None:
         for name in ("dt", "epsilon_r", "rcoulomb", "rvdw"):
