@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from os import PathLike
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from time import perf_counter
-from types import FrameType, FunctionType, TracebackType
+from types import FunctionType, TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -18,23 +14,20 @@ from numpy.typing import NDArray
 from pulsemd.base.errors import ConfigError
 from pulsemd.engine.descent import Method
 from pulsemd.engine.device import choose_device, fit_device
-from pulsemd.engine.freeze import frozen_topology
+from pulsemd.engine.gromacs_system import Path, system_from_gromacs
+from pulsemd.engine.interrupts import interrupt_held_back
 from pulsemd.engine.minimise import Minimum, check_method
 from pulsemd.engine.openmm_system import system_from_openmm
 from pulsemd.engine.options import Device, PlanKind, Precision, RunOptions
 from pulsemd.engine.ranks import start_ranks
 from pulsemd.engine.reporters import Frame
-from pulsemd.engine.system import System, prepare_system
+from pulsemd.engine.system import System
 from pulsemd.engine.worker import Wanted
 from pulsemd.forcefield.settings import RunSettings
-from pulsemd.io.gromacs.groups import Groups
-from pulsemd.io.gromacs.mdp import override_settings, read_settings
-from pulsemd.io.gromacs.system import read_system
 from pulsemd.io.openmm import read_openmm
 from pulsemd.kernels.nonbonded.potential import PairPotential
 from pulsemd.topology.records import Topology
 
-Path = str | PathLike[str]
 Float64 = NDArray[np.float64]
 
 _SLICE = 0.25
@@ -146,27 +139,7 @@ class Simulation:
         DomainError, TransportError
             If the request does not fit the system or this machine.
         """
-        base = RunSettings() if mdp is None else read_settings(mdp)[0]
-        chosen = override_settings(base, settings).with_drawn_seeds()
-        topology, table, configuration, chosen = read_system(
-            conf, top, replace(chosen, nsteps=-1), include, reference
-        )
-        topology, frozen_mass = frozen_topology(topology, chosen, Groups(topology))
-        system = prepare_system(
-            topology,
-            table,
-            chosen,
-            configuration.positions,
-            configuration.velocities,
-            configuration.box,
-            configuration.reference,
-        )
-        system = replace(system, frozen_mass=frozen_mass)
-        if pair_potential is not None:
-            potential = (
-                pair_potential if isinstance(pair_potential, PairPotential) else PairPotential(pair_potential)
-            )
-            system = replace(system, pair_potential=potential)
+        system = system_from_gromacs(conf, top, mdp, include, reference, pair_potential, settings)
         return cls._start(
             system,
             ranks,
@@ -335,7 +308,7 @@ class Simulation:
             -1 if nsteps is None else nsteps,
         )
         check_method(self._system, method)
-        with _interrupt_held_back():
+        with interrupt_held_back():
             minimum: Minimum = self._call("minimize", method)
         self._kept.clear()
         return minimum
@@ -363,12 +336,12 @@ class Simulation:
         last, slice_ = self.step + steps, lifetime
         while self.step < last:
             n, start = min(_to_search(self.step, slice_, lifetime), last - self.step), perf_counter()
-            with _interrupt_held_back():
+            with interrupt_held_back():
                 self.step = self._call("run", n, self._wanted(range(len(self._reporters))))
             slice_ = max(1, int(n * min(2.0, _SLICE / max(perf_counter() - start, 1e-6))))
         due = [k for k, r in enumerate(self._reporters) if self.step % r.interval == 0]
         if due and steps:
-            with _interrupt_held_back():
+            with interrupt_held_back():
                 self._call("last", self._wanted(due))
         return self
 
@@ -476,7 +449,7 @@ class Simulation:
         """What a command gives at the current step, asked for once."""
         step, value = self._kept.get(command, (-1, None))
         if step != self.step:
-            with _interrupt_held_back():
+            with interrupt_held_back():
                 value = convert(self._call(command))
             self._kept[command] = self.step, value
         return value
@@ -514,25 +487,3 @@ class Simulation:
 def _to_search(step: int, n: int, lifetime: int) -> int:
     """About `n` steps from `step` on, so many that a search is next; fewer than a lifetime stay as they are."""
     return n if n < lifetime else n - (step + n) % lifetime
-
-
-@contextmanager
-def _interrupt_held_back() -> Iterator[None]:
-    """Raise KeyboardInterrupt at the end of the block, not inside; a second Ctrl-C does not wait."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    earlier = signal.getsignal(signal.SIGINT)
-    asked = []
-
-    def note(number: int, frame: FrameType | None) -> None:
-        asked.append(number)
-        signal.signal(signal.SIGINT, earlier)
-
-    signal.signal(signal.SIGINT, note)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, earlier)
-    if asked:
-        raise KeyboardInterrupt
