@@ -9,6 +9,7 @@ import pulsemd
 from pulsemd.base.errors import InputError
 
 openmm = pytest.importorskip("openmm")
+pytest.importorskip("openmm.app")
 
 N, LENGTH, BOX = 24, 0.15, 4.0
 EXACT = {"lincs_order": 12, "lincs_iter": 6, "verlet_buffer_tolerance": -1.0, "rlist": 1.3}
@@ -67,3 +68,36 @@ def test_a_triangle_with_a_light_atom_in_a_large_molecule_is_refused_with_the_re
     system, r = chain(ring=(10, 11, 12))
     with pytest.raises(InputError, match=r"close a triangle with a light atom.*constrain bonds alone"):
         pulsemd.Simulation.from_openmm(system, r, dt=0.001, device="cpu")
+
+
+def test_frozen_particles_of_a_system_stay_and_the_others_move():
+    system, r = chain()
+    system.addParticle(40.0)
+    system.getForce(0).addParticle(0.0, 0.34, 1.0)
+    names = openmm.app.Topology()
+    for residue, atoms in (("CHN", N), ("AR", 1)):
+        place = names.addResidue(residue, names.addChain())
+        for k in range(atoms):
+            names.addAtom(f"C{k}", openmm.app.element.carbon, place)
+    start = np.vstack([r, [[1.0, 2.0, 2.4]]])
+    held = {"freezegrps": ("CHN",), "freezedim": ("Y",) * 3, "verlet_buffer_tolerance": -1.0, "rlist": 1.3}
+    given = {"topology": names, "dt": 0.001, "device": "cpu", "precision": "reproducible"}
+    with pulsemd.Simulation.from_openmm(system, start, **given, **held) as simulation:
+        before = simulation.positions
+        density = simulation.energies["density"]
+        simulation.run(20)
+        moved = np.abs(simulation.positions - before).max(1)
+        assert moved[:N].max() < 1e-8 < moved[N]
+    with pulsemd.Simulation.from_openmm(
+        system, start, **given, verlet_buffer_tolerance=-1.0, rlist=1.3
+    ) as free:
+        assert free.energies["density"] == pytest.approx(density, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("constraints", "h-bonds"), ("define", "-DPOSRES"), ("disre", "simple")]
+)
+def test_options_of_gromacs_topologies_are_refused_by_name(option, value):
+    system, r = chain()
+    with pytest.raises(InputError, match=f"{option} = .* is for GROMACS topologies.*remove the option"):
+        pulsemd.Simulation.from_openmm(system, r, dt=0.001, device="cpu", **{option: value})

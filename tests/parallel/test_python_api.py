@@ -146,6 +146,14 @@ def test_settings_are_checked_like_a_file(settings, message):
         water(**settings)
 
 
+def test_thermostat_groups_without_some_atoms_are_refused():
+    files = system_files("water-ethanol")
+    with pytest.raises(InputError, match=r"tc-grps: .* is in 0 of the groups SOL, not in one"):
+        pulsemd.Simulation.from_gromacs(
+            files.configuration, files.topology, files.parameters, tc_grps=("SOL",), device="cpu"
+        )
+
+
 def test_settings_replace_those_of_the_file():
     with water(nstlist=7, rcoulomb=0.8, rvdw=0.8) as sim:
         assert (sim.settings.nstlist, sim.settings.rvdw, sim.settings.dt) == (7, 0.8, 0.002)

@@ -45,7 +45,9 @@ def system_from_gromacs(
     base = RunSettings() if mdp is None else read_settings(mdp)[0]
     chosen = override_settings(base, settings).with_drawn_seeds()
     topology, table, start, chosen = read_system(conf, top, replace(chosen, nsteps=-1), include, reference)
-    topology, frozen_mass = frozen_topology(topology, chosen, Groups(topology))
+    groups = Groups(topology)
+    groups.check_coupling(chosen.tc_grps)
+    topology, frozen_mass = frozen_topology(topology, chosen, groups)
     system = prepare_system(
         topology, table, chosen, start.positions, start.velocities, start.box, start.reference
     )

@@ -6,10 +6,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from pulsemd.base.errors import InputError
+from pulsemd.engine.freeze import frozen_topology
 from pulsemd.engine.system import System, prepare_system
 from pulsemd.forcefield.settings import RunSettings
+from pulsemd.io.gromacs.groups import Groups
 from pulsemd.io.gromacs.mdp import override_settings
 from pulsemd.io.openmm import OpenMMSystem
+
+_OF_TOPOLOGY_FILES = ("define", "include", "constraints", "disre")
+"""Options that change what is read from GROMACS topologies."""
 
 
 def system_from_openmm(found: OpenMMSystem, settings: Mapping[str, Any]) -> System:
@@ -24,13 +30,25 @@ def system_from_openmm(found: OpenMMSystem, settings: Mapping[str, Any]) -> Syst
     Raises
     ------
     InputError
-        If a setting is refused, or constraints cannot be met.
+        If a setting is refused or without a meaning here, or constraints cannot be met.
     """
     chosen = override_settings(RunSettings(), {**found.options, **settings}).with_drawn_seeds()
-    start = found.configuration
+    for name in _OF_TOPOLOGY_FILES:
+        if getattr(chosen, name) != getattr(RunSettings(), name):
+            raise InputError(
+                f"{name} = {getattr(chosen, name)} is for GROMACS topologies; a System of OpenMM has its constraints "
+                "and terms already, remove the option"
+            )
+    start, groups = found.configuration, Groups(found.topology)
+    groups.check_coupling(chosen.tc_grps)
+    topology, frozen_mass = frozen_topology(found.topology, chosen, groups)
     system = prepare_system(
-        found.topology, found.table, chosen, start.positions, start.velocities, start.box, start.reference
+        topology, found.table, chosen, start.positions, start.velocities, start.box, start.reference
     )
     return replace(
-        system, pair_potential=found.pair_potential, excluded_field=False, given_dispersion=found.dispersion
+        system,
+        pair_potential=found.pair_potential,
+        excluded_field=False,
+        given_dispersion=found.dispersion,
+        frozen_mass=frozen_mass,
     )
