@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pulsemd.base.errors import DomainError
 from pulsemd.domain.atoms import LocalAtoms, UpdateGroups, select_owned
 from pulsemd.domain.grid import balanced_grid, choose_grid
 from pulsemd.domain.lattice import LATTICE, widths
@@ -18,42 +17,25 @@ from pulsemd.engine.barostat import Stress
 from pulsemd.engine.bath import bath_of
 from pulsemd.engine.blowup import BONDED_OUT_OF_RANGE, CANNOT_MOVE, OVERLAPS, Failure, find_overlap
 from pulsemd.engine.cell import Cell
-from pulsemd.engine.coupling import (
-    StepFlags,
-    degrees_of_freedom,
-    step_flags,
-)
+from pulsemd.engine.coupling import StepFlags, degrees_of_freedom, step_flags
 from pulsemd.engine.energies import (
     ENERGY_SCALE,
     FORCE_SCALE,
     MOMENTUM_SCALE,
-    N_PAIR_SUMS,
     N_SUMS,
-    SLOTS,
-    VIRIAL,
     Kinetic,
     StepSums,
 )
 from pulsemd.engine.ensemble import FREE, Ensemble
-from pulsemd.engine.extended import (
-    Extended,
-)
-from pulsemd.engine.lattice import LatticeForces
-from pulsemd.engine.local import local_exclusions
+from pulsemd.engine.extended import Extended
+from pulsemd.engine.forces import Forces, Sums
 from pulsemd.engine.movers import Movers
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.system import Continuation, System, group_reach
-from pulsemd.engine.terms import EXCLUSION, TermOwnership
 from pulsemd.halo import Channel, Transport
-from pulsemd.kernels.bonded.launch import BondedForces
-from pulsemd.kernels.nonbonded.exclusions import count_within, exclusion_forces, self_energy
-from pulsemd.kernels.nonbonded.launch import PairForces
-from pulsemd.kernels.search.search import SearchCounts
 from pulsemd.kernels.update.leapfrog import kinetic_sums
 from pulsemd.kernels.update.noise import Bath
 from pulsemd.schedule.phase import Phase, PhaseTimer
-
-Sums = NDArray[Any]  # float64, or int64 fixed point in reproducible mode
 
 GROWTH = 1.2
 """Arrays grow to this multiple of the largest need of any rank, so that few searches reallocate."""
@@ -102,28 +84,12 @@ class Rank:
         self.total_mass = float(topology.mass.sum())
         self._movers = Movers(topology, system.box, settings)
         self._bath = bath_of(settings, topology)
-        self._terms = TermOwnership(system)
-        extent = self._terms.start_extent(system)
+        self._forces = Forces(transport, system, options)
+        extent = self._forces.terms.start_extent(system)
         halo_width = max(r_list + 2.0 * group_reach(system), extent)
         self.grid = choose_grid(transport.size, system.box, halo_width, options.grid)
         self._groups = UpdateGroups(topology.group_offset, topology.group_atoms)
         self._single_point = settings.nsteps == 0
-        self._pair_forces = PairForces(
-            system.table, settings, options.precision, system.pair_potential, self._single_point
-        )
-        self._excluded_constants = system.excluded_constants(self._pair_forces.constants)
-        constants = self._pair_forces.constants
-        self._lattice = LatticeForces(transport, system, constants) if constants.beta else None
-        self._bonded = BondedForces(
-            topology.terms,
-            topology.charge,
-            constants.coulomb_factor,
-            SLOTS,
-            VIRIAL,
-            FORCE_SCALE if self.reproducible else 0.0,
-            system.reference,
-        )
-        self._sums: Sums = np.zeros(N_SUMS, self._sum_type)
         self._constraint_virial: Sums = np.zeros(9, self._sum_type)
         self._kinetic_sums = np.zeros(5, self._sum_type)
         self._kinetic = transport.reduce(5, self._sum_type)
@@ -150,12 +116,12 @@ class Rank:
         DomainError
             If the counts of excluded pairs, summed over ranks, differ from the topology.
         """
-        extent = 0.0
-        if self._terms.span_groups:
+        extent, terms = 0.0, self._forces.terms
+        if terms.span_groups:
             self.channel_x.forward()
-            extent = self._terms.extent(self.domain, self.x[: self.domain.n_local], self.cell.box)
+            extent = terms.extent(self.domain, self.x[: self.domain.n_local], self.cell.box)
         self._ensemble.searched_cell = self.cell
-        self.grid = balanced_grid(self.grid, self._work, self.cell.box, self.domain.halo_width)
+        self.grid = balanced_grid(self.grid, self._forces.work, self.cell.box, self.domain.halo_width)
         self._settle_in(migrate(self.transport, self.grid, self._groups, self.rows()), extent)
 
     def _settle_in(self, atoms: LocalAtoms, extent: float) -> None:
@@ -172,7 +138,8 @@ class Rank:
         self._bind(self.domain)
         self._movers.bind(self.domain.gid, self.domain.local_row, self.domain.n_owned, self.transport)
         self.channel_x.forward()
-        self._search_pairs(self.domain)
+        x = self.x[: self.domain.n_local]
+        self._forces.search(self.n_searches, self.domain, self.grid, x, self.cell, self.r_list)
         self.n_searches += 1
 
     def place(self, x: NDArray[np.int32]) -> None:
@@ -251,46 +218,6 @@ class Rank:
         self.x[: domain.n_owned] = domain.atoms.x
         self.velocities = domain.atoms.v
 
-    def _search_pairs(self, domain: LocalDomain) -> None:
-        topology, gid = self.system.topology, domain.gid
-        self._charge = topology.charge[gid]
-        x = self.x[: domain.n_local]
-        offset, rows = local_exclusions(
-            gid, domain.local_row, topology.exclusion_offset, topology.exclusion_atoms
-        )
-        counts = self._pair_forces.search(
-            x,
-            self.cell.box,
-            domain.n_owned,
-            topology.type_index[gid],
-            self._charge,
-            offset,
-            rows,
-            domain.leader_x,
-            domain.home,
-            [n > 1 for n in self.grid.shape],
-            self.r_list,
-        )
-        self._terms.assign(self.transport, self.grid, domain)
-        for kind, (mine, term_rows) in self._terms.mine.items():
-            if kind == EXCLUSION:
-                self.excluded = term_rows
-            else:
-                self._bonded.bind(kind, mine, term_rows)
-        self._verify_masks(counts, x)
-
-    def _verify_masks(self, counts: SearchCounts, x: NDArray[np.int32]) -> None:
-        """The excluded pairs masked in all pair lists must be the exclusion terms within the list cut-off."""
-        near = count_within(x, self.excluded, self.cell.box, self.r_list)
-        shares = self.transport.allgather((counts.pairs, counts.excluded, near))
-        self._work = [pairs for pairs, _, _ in shares]
-        listed, expected = sum(share[1] for share in shares), sum(share[2] for share in shares)
-        if listed != expected:
-            raise DomainError(
-                f"search {self.n_searches}: the pair lists of all ranks hold {listed} excluded pairs, "
-                f"the terms {expected}; a pair is lost or listed twice; please report this"
-            )
-
     # ---- a step -------------------------------------------------------------------------------------------------
 
     def advance(self, step: int, n: int, energies: bool, timer: PhaseTimer) -> None:
@@ -303,7 +230,7 @@ class Rank:
     def begin_step(self, flags: StepFlags) -> None:
         """Set what this step does; clears the sums of energy steps."""
         self.flags = flags
-        self._sums[:] = 0
+        self._forces.begin(flags.sums)
         self._constraint_virial[:] = 0
 
     def phases(self) -> tuple[Phase, ...]:
@@ -312,7 +239,7 @@ class Rank:
 
     def force_phases(self) -> tuple[Phase, ...]:
         """Phases that bring ``forces`` of the owned rows up to date."""
-        lattice = () if self._lattice is None else (Phase("forces.lattice", self.lattice_forces),)
+        lattice = (Phase("forces.lattice", self.lattice_forces),) if self._forces.has_lattice else ()
         return (
             Phase("halo.forward.begin", lambda: self.channel_x.forward_begin()),
             Phase("forces.local", self.local_forces),  # reads no ghost row
@@ -326,48 +253,27 @@ class Rank:
 
     def local_forces(self) -> None:
         """Clear the forces and add half of the pairs of two owned rows."""
-        n = self.domain.n_local
-        self.f[:n] = 0
-        self._pair_forces.local(self.x[:n], self.f[:n], self._pair_sums(), half=0)
+        x, f = self._local_rows()
+        f[:] = 0
+        self._forces.local(x, f, half=0)
 
     def rest_of_local_forces(self) -> None:
         """Add the other half, while ghost forces are on their way."""
-        n = self.domain.n_local
-        self._pair_forces.local(self.x[:n], self.f[:n], self._pair_sums(), half=1)
+        self._forces.local(*self._local_rows(), half=1)
 
     def lattice_forces(self) -> None:
         """Add the reciprocal-space part of electrostatics; collective."""
-        assert self._lattice is not None
-        n = self.domain.n_owned
-        sums = self._sums if self.flags.sums else None
-        self._lattice.add(self.x[:n], self._charge[:n], self.f[:n], sums)
+        self._forces.lattice(*self._local_rows())
 
     def nonlocal_forces(self) -> None:
         """Add the pairs with a ghost row, the corrections of excluded pairs, and the bonded terms."""
-        n = self.domain.n_local
-        self._pair_forces.nonlocal_(self.x[:n], self.f[:n], self._pair_sums())
-        self._correct_exclusions(n)
-        sums = self._sums if self.flags.sums else None
-        self._bonded.add(self.x[:n], self.cell.box, self.f[:n], sums)
+        self._forces.nonlocal_(*self._local_rows(), self.cell)
         self.channel_x.release()
 
-    def _correct_exclusions(self, n: int) -> None:
-        exclusion_forces(
-            self.x[:n],
-            self.excluded,
-            self._charge,
-            self.cell.box,
-            self._excluded_constants,
-            self.f[:n],
-            self._pair_sums(),
-        )
-        if self.flags.sums:
-            self_energy(
-                self._charge[: self.domain.n_owned], self._excluded_constants, self._sums[:N_PAIR_SUMS]
-            )
-
-    def _pair_sums(self) -> Sums | None:
-        return self._sums[:N_PAIR_SUMS] if self.flags.sums else None
+    def _local_rows(self) -> tuple[NDArray[np.int32], NDArray[Any]]:
+        """Positions and forces of owned and ghost rows."""
+        n = self.domain.n_local
+        return self.x[:n], self.f[:n]
 
     def update(self) -> None:
         """Thermostat, kick, drift, constraints, barostat; where they are wanted also the global sums."""
@@ -404,10 +310,8 @@ class Rank:
         if cell is self._followed:
             return
         self._followed = cell
-        self._pair_forces.rescale(cell.box)
+        self._forces.rescale(cell)
         self._movers.rescale(cell.box)
-        if self._lattice is not None:
-            self._lattice.rescale(cell)
         self._movers.construct(self.x)
 
     def _move(self, scale: float, com: NDArray[np.float64], kick: float) -> None:
@@ -451,7 +355,7 @@ class Rank:
 
     def _sum_energies(self) -> NDArray[np.float64]:
         """Energies and virials of all ranks, kJ/mol."""
-        mine = np.concatenate([self._sums, self._constraint_virial])
+        mine = np.concatenate([self._forces.sums, self._constraint_virial])
         total = self._energies.sum(mine).astype(np.float64)
         if self.reproducible:
             total /= ENERGY_SCALE
@@ -459,9 +363,9 @@ class Rank:
 
     def failure(self) -> Failure | None:
         """What went wrong first on this rank since the start; not collective."""
-        if self._pair_forces.out_of_range():
+        if self._forces.pairs_out_of_range():
             self._note(self._strongest(), OVERLAPS)
-        row = self._bonded.bad_row()
+        row = self._forces.bad_bonded_row()
         if row >= 0:
             self._note(row, BONDED_OUT_OF_RANGE)
         return self._failure
@@ -518,7 +422,7 @@ class Rank:
 
     def tolerate_overlaps(self, tolerant: bool) -> None:
         """From the next search on: whether atoms may overlap, as in minimisation."""
-        self._pair_forces.tolerate_overlaps(tolerant)
+        self._forces.tolerate_overlaps(tolerant)
 
     def evaluate_at(
         self, x: NDArray[np.int32], search: bool, timer: PhaseTimer
