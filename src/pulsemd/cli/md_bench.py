@@ -24,7 +24,7 @@ from pulsemd.halo import Transport, open_transport
 from pulsemd.halo.rungs.ladder import open_rung
 from pulsemd.io.gromacs.mdp import read_settings
 from pulsemd.io.gromacs.system import read_system
-from pulsemd.report.trace import mean_exposure, spans_of, write_trace
+from pulsemd.report.trace import spans_of, typical_exposure, write_trace
 from pulsemd.systems import build_system
 
 if TYPE_CHECKING:
@@ -266,7 +266,7 @@ def _exposure(transport: Transport, system: System, bench: MdBench, options: Run
     simulation = _warm(transport, system, bench, replace(options, trace=True))
     traces = transport.allgather(simulation.trace())
     spans = spans_of(traces)
-    found, seen = mean_exposure(spans), any(span.exchanges for span in spans)
+    found, seen = typical_exposure(spans), any(span.exchanges for span in spans)
     if bench.out is not None and transport.rank == 0:
         graph = isinstance(simulation.rank.graph_report(), dict)
         about = {

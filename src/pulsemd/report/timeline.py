@@ -158,7 +158,10 @@ def _kind(name: str) -> str:
 
 def _color(name: str) -> str:
     """That of the phase, or of the most special kind of phases it belongs to."""
-    kind = _kind(name)
+    return _color_of_kind(_kind(name))
+
+
+def _color_of_kind(kind: str) -> str:
     while kind and kind not in _COLORS:
         kind = kind.rpartition(".")[0]
     return _COLORS.get(kind, _OTHER)
@@ -177,6 +180,6 @@ def _legend(names: Sequence[str], y: float) -> list[Box | Words]:
     shapes: list[Box | Words] = []
     for k, name in enumerate(names):
         x, line = 8 + 215.0 * (k % 5), y + 18.0 * (k // 5)
-        shapes.append(Box(x, line - 10, 12, 12, _WAIT if name == "exposed wait" else _color(name)))
+        shapes.append(Box(x, line - 10, 12, 12, _WAIT if name == "exposed wait" else _color_of_kind(name)))
         shapes.append(Words(x + 18, line, name, 11))
     return shapes

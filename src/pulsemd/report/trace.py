@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -181,8 +182,8 @@ def exposed_intervals(step: Sequence[Span], process: int) -> Intervals:
     return _without(_exchanges(mine), _computing(mine))
 
 
-def mean_exposure(spans: Sequence[Span]) -> Exposure:
-    """Mean over all traced steps and processes.
+def typical_exposure(spans: Sequence[Span]) -> Exposure:
+    """Medians over all traced steps, mean over processes: interruptions of a host say nothing of other steps.
 
     Raises
     ------
@@ -192,13 +193,13 @@ def mean_exposure(spans: Sequence[Span]) -> Exposure:
     found = []
     for process in sorted({span.process for span in spans}):
         mine, ends = [s for s in spans if s.process == process], _ends(spans, process)
-        whole = [(ends[0], ends[-1])]
-        busy = _computing(mine)
-        other = _without(_exchanges(mine), busy)
-        exposed = _length(other) - _length(_without(other, whole))
-        found.append(
-            [length / (len(ends) - 1) for length in (_length(whole), exposed, _length(_without(whole, busy)))]
-        )
+        busy, under_way = _computing(mine), _exchanges(mine)
+        steps = []
+        for begin, end in pairwise(ends):
+            idle = _without([(begin, end)], busy)
+            exposed = _length(idle) - _length(_without(idle, under_way))
+            steps.append((end - begin, exposed, _length(idle)))
+        found.append(np.median(steps, axis=0))
     return Exposure(*(float(value) for value in np.mean(found, axis=0)))
 
 
