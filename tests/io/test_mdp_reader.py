@@ -10,6 +10,7 @@ import pytest
 from pulsemd.base.errors import InputError
 from pulsemd.forcefield.settings import RunSettings
 from pulsemd.io.gromacs import read_settings, to_mdp
+from pulsemd.io.gromacs.mdp import located, override_settings
 
 DATA = Path(__file__).parent / "data"
 SCALED = "pcoupl = berendsen\nref-p = 1\ncompressibility = 4.5e-5\n"
@@ -76,6 +77,8 @@ def test_mdp_dependent_value_resolved_as_gmx(tmp_path: Path, text: str, field: s
         ("fourierspacing = 0.12\n", "fourierspacing (only for coulombtype = pme)"),
         ("emtol = 10\n", "emtol (only for integrator = steep or l-bfgs)"),
         ("tau-t = 0.1\n", "tau_t (only with tcoupl)"),
+        ("refcoord-scaling = com\n", "refcoord_scaling (only with pcoupl)"),
+        ("integrator = steep\ntau-p = 2\n", "tau_p (not for minimisation)"),
         ("rlist = 1.2\n", "rlist (it follows from verlet_buffer_tolerance)"),
         ("epsilon-rf = 78\n", "epsilon_rf (only for coulombtype = reaction-field)"),
         ("ns_type = grid\n", "ns_type (not used by GROMACS either)"),
@@ -142,9 +145,10 @@ def test_mdp_frozen_minimisation_with_the_barostat_of_the_run_accepted(tmp_path:
         ("pcoupl = berendsen\ncompressibility = 4.5e-5\n", 1, "needs 1 value.s. of ref_p"),
         ("pcoupl = berendsen\nref-p = 1\ncompressibility = 1 2\n", 3, "needs 1 value.s. of compress"),
         ("pcoupl = berendsen\nref-p = 1\ncompressibility = 0\n", 3, "nor 0 in every direction"),
-        (SCALED + "tau-p = 0\n", 4, "must be positive"),
+        (SCALED + "tau-p = 0\n", 4, "must be positive: a time in ps"),
+        ("\npcoupl = berendsen\nref-p = 1\n", 2, "needs 1 value.s. of compressibility, such as 4.5e-5"),
         (SCALED + "nstpcouple = 0\n", 4, "at least 1"),
-        ("freezegrps = SOL\n", 1, "needs three values for each"),
+        ("\nfreezegrps = SOL\n", 2, "needs three values for each"),
         ("freezegrps = SOL\nfreezedim = Y Y N\n", 2, "in all three dimensions only"),
         (SCALED + "freezegrps = SOL\nfreezedim = Y Y Y\n", 4, "not supported with pcoupl = berendsen"),
         ("electric-field-x = 1 0 0 0\n", 1, "only 0"),
@@ -160,7 +164,8 @@ def test_mdp_frozen_minimisation_with_the_barostat_of_the_run_accepted(tmp_path:
         ("coulombtype = reaction-field\nepsilon-rf = 0.5\n", 2, "epsilon_rf = 0.5"),
         ("gen-vel = yes\ncontinuation = yes\n", 1, "contradicts"),
         ("tcoupl = v-rescale\n", 1, "needs tc_grps"),
-        (COUPLED.replace("0.5", "0"), 1, "positive tau_t"),
+        (COUPLED.replace("0.5", "0"), 3, "positive tau_t"),
+        (COUPLED.replace("0.5", "0.5 0.5"), 3, "tau_t has 2 values for 1 tc_grps; give one each"),
         (COUPLED.replace("ref-t = 300\n", ""), 1, "ref_t"),
         (COUPLED + "nsttcouple = 0\n", 5, "at least 1"),
     ],
@@ -234,6 +239,24 @@ def test_settings_of_two_coupled_groups_are_written_with_a_value_for_each(tmp_pa
         ["0.5", "0.5"],
         ["300.0", "300.0"],
     ]
+
+
+def test_settings_replaced_for_other_groups_keep_one_value(tmp_path: Path) -> None:
+    text = COUPLED.replace("System", "a b").replace("0.5", "0.5 0.5").replace("300", "300 300")
+    settings = override_settings(read(tmp_path, text), {"tc_grps": "System", "ref_t": [310.0]})
+    assert (settings.tc_grps, settings.tau_t, settings.ref_t) == (("System",), 0.5, 310.0)
+    with pytest.raises(InputError, match="ref_t has 2 values for 1 tc_grps"):
+        override_settings(settings, {"ref_t": [300, 300]})
+
+
+def test_errors_about_an_option_get_its_place(tmp_path: Path) -> None:
+    read(tmp_path, "dt = 0.001\ntc-grps = SOL\n")
+    with pytest.raises(InputError, match=r"run.mdp:2: tc-grps: no such group"), located(tmp_path / "run.mdp"):
+        raise InputError("tc-grps: no such group")
+    for message, file in (("pcoupl = no", None), ("atoms overlap", None), ("tc-grps", "x.ndx")):
+        with pytest.raises(InputError) as caught, located(tmp_path / "run.mdp"):
+            raise InputError(message, file)
+        assert (caught.value.file, caught.value.line) == (file, None)
 
 
 def test_mdp_barostat_without_nstpcouple_couples_25_times_in_tau_p(tmp_path: Path) -> None:

@@ -146,3 +146,14 @@ def test_preprocessor_include_guard_allows_including_twice(tmp_path: Path) -> No
 def test_preprocessor_missing_topology_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(TopologyError, match=r"nowhere\.top: cannot be read"):
         list(preprocess(tmp_path / "nowhere.top"))
+
+
+def test_preprocess_macro_nobody_asks_for_is_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "t.top"
+    path.write_text("#ifdef NO\n#ifdef A\n#endif\n#endif\n#ifndef B\n#endif\nC row\n")
+    assert [line.text for line in preprocess(path, ["A", "B", "C=3", "POSRESS"])] == ["3 row"]
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{path}: define = -DPOSRESS has no effect: nothing there asks for POSRESS"
+    ]

@@ -139,7 +139,13 @@ def test_closed_simulation_refuses_to_run():
 
 @pytest.mark.parametrize(
     ("settings", "message"),
-    [({"nstlits": 5}, "unknown option nstlits"), ({"rvdw": 0.5}, "must be equal"), ({"dt": "x"}, "dt = x")],
+    [
+        ({"nstlits": 5}, "unknown option nstlits"),
+        ({"rvdw": 0.5}, "must be equal"),
+        ({"dt": "x"}, "dt = x"),
+        ({"tc_grps": "SOL System"}, r"SOL 1 OW \(atom 1\) is in 2 of the groups"),
+        ({"tc_grps": ["SOL", "Protein"]}, "there is no group Protein"),
+    ],
 )
 def test_settings_are_checked_like_a_file(settings, message):
     with pytest.raises(InputError, match=message):
@@ -148,7 +154,7 @@ def test_settings_are_checked_like_a_file(settings, message):
 
 def test_thermostat_groups_without_some_atoms_are_refused():
     files = system_files("water-ethanol")
-    with pytest.raises(InputError, match=r"tc-grps: .* is in 0 of the groups SOL, not in one"):
+    with pytest.raises(InputError, match=r"tc-grps: .* is in 0 of the groups SOL; each atom has to be in one"):
         pulsemd.Simulation.from_gromacs(
             files.configuration, files.topology, files.parameters, tc_grps=("SOL",), device="cpu"
         )

@@ -28,6 +28,7 @@ from pulsemd.engine.system import System, prepare_system
 from pulsemd.halo import Transport
 from pulsemd.io.checkpoint import NAME, PREVIOUS, read_checkpoint
 from pulsemd.io.gromacs.groups import Groups
+from pulsemd.io.gromacs.mdp import located
 from pulsemd.io.gromacs.system import read_system
 from pulsemd.report.progress import progress_line
 from pulsemd.report.summary import rank_report, summarize, text_summary, write_summary
@@ -49,14 +50,15 @@ NEVER = 2**62
 def run_rank(transport: Transport, request: RunRequest) -> int:
     """Read, distribute, run, report; the target every rank is started with. The result is the exit code."""
     begin = monotonic()
-    system, request = read_input(transport, request)
-    if request.out is None:
-        _single_point(transport, system, request)
-        return 0
-    stop_at = None if request.max_hours is None else begin + 3600.0 * request.max_hours
-    limits = Limits(request.checkpoint_minutes, stop_at)
-    with StopRequest(quiet=transport.rank != 0) as stop:
-        return _run(transport, system, request, request.out, limits, stop)
+    with located(request.mdp):
+        system, request = read_input(transport, request)
+        if request.out is None:
+            _single_point(transport, system, request)
+            return 0
+        stop_at = None if request.max_hours is None else begin + 3600.0 * request.max_hours
+        limits = Limits(request.checkpoint_minutes, stop_at)
+        with StopRequest(quiet=transport.rank != 0) as stop:
+            return _run(transport, system, request, request.out, limits, stop)
 
 
 def run_process(transport: GpuTransport, request: RunRequest) -> int:

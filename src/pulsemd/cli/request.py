@@ -51,6 +51,8 @@ class RunRequest:
     xvg : bool
     atoms : (k,) int32 or None
         Global ids of the atoms in the trajectory, once groups are known; None: all.
+    mdp : Path or None
+        The settings file, for messages that point into it.
     """
 
     conf: Path
@@ -70,6 +72,7 @@ class RunRequest:
     positions: Literal["whole", "unwrapped"] = "whole"
     xvg: bool = False
     atoms: NDArray[np.int32] | None = None
+    mdp: Path | None = None
 
 
 def input_files(args: argparse.Namespace) -> tuple[Path, Path, Path]:

@@ -72,6 +72,7 @@ def main(args: argparse.Namespace) -> int:
         restart=restart,
         append=append,
         index=Path(args.index) if args.command == "run" and args.index else None,
+        mdp=mdp,
         **output,
     )
     return _run_on_gpus(request, started is not None) if options.several_on_gpus else _run(request, started)

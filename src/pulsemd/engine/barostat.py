@@ -148,6 +148,6 @@ def check_barostat(s: RunSettings, topology: Topology, box: Float64) -> None:
     kinds = {"position_restraint", "flat_bottom"} & {k for k, terms in topology.terms.items() if len(terms)}
     if s.pcoupl != "no" and kinds and s.refcoord_scaling != "all":
         raise InputError(
-            f"refcoord-scaling = {s.refcoord_scaling} is not supported with position restraints and pcoupl = "
-            f"{s.pcoupl}; use all, so that reference positions scale with the box"
+            f"pcoupl = {s.pcoupl}: refcoord-scaling = {s.refcoord_scaling} is not supported with position restraints; "
+            "use all, so that reference positions scale with the box"
         )

@@ -96,7 +96,7 @@ class Groups:
         if len(wrong):
             atom = self._topology.describe_atom(int(wrong[0]))
             raise InputError(
-                f"tc-grps: {atom} is in {count[wrong[0]]} of the groups {', '.join(names)}, not in one"
+                f"tc-grps: {atom} is in {count[wrong[0]]} of the groups {', '.join(names)}; each atom has to be in one"
             )
         return (
             f"tc-grps {', '.join(names)}: tau-t and ref-t are equal, so they are coupled as one group, System"

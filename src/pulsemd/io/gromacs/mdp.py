@@ -6,7 +6,8 @@ import difflib
 import logging
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import MISSING, fields, replace
 from os import PathLike
 from pathlib import Path
@@ -35,18 +36,25 @@ def read_settings(path: str | PathLike[str]) -> tuple[RunSettings, dict[str, Any
     InputError
         With file and line: unknown options, values that are not supported, combinations that make no sense.
     """
-    try:
-        text = Path(path).read_bytes().decode("utf-8-sig", "replace")
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", path) from error
-    if Path(path).suffix.lower() == ".toml":
-        entries, table = _toml_entries(path, text)
-    else:
-        entries, table = _mdp_entries(path, text), {}
+    entries, table = _entries(path)
     settings = _Reader(str(path), entries).settings()
     for reason in settings.ignored:
         log.info("%s: without effect: %s", path, reason)
     return settings, table
+
+
+@contextmanager
+def located(path: str | PathLike[str] | None) -> Iterator[None]:
+    """Errors without a file whose message begins with an option get the place of that option in a settings file."""
+    try:
+        yield
+    except InputError as error:
+        option = re.match(r"[\w-]+", error.message)
+        if path is not None and error.file is None and option:
+            for entry in _entries(path)[0]:
+                if CANONICAL.get(squeeze(entry.name)) == CANONICAL.get(squeeze(option[0]), ""):
+                    raise type(error)(error.message, path, entry.line) from error
+        raise
 
 
 def override_settings(settings: RunSettings, values: Mapping[str, Any]) -> RunSettings:
@@ -64,6 +72,8 @@ def override_settings(settings: RunSettings, values: Mapping[str, Any]) -> RunSe
     if not values:
         return settings
     entries = {squeeze(entry.name): entry for entry in _mdp_entries("settings", to_mdp(settings))}
+    for name in _OF_GROUPS & {entry.name.replace("-", "_") for entry in entries.values()}:
+        entries[squeeze(name)] = Entry(name, str(getattr(settings, name)), 1)  # for other groups too
     for name, value in values.items():
         entries[squeeze(name)] = Entry(name, _word(name, value), 1)
     changed = _Reader("settings", entries.values()).settings()
@@ -81,7 +91,7 @@ def to_mdp(settings: RunSettings) -> str:
             continue
         if settings.pcoupl == "no" and name in _OF_BAROSTAT:
             continue
-        times = len(settings.tc_grps) if name in ("tau_t", "ref_t") else 1  # one value for each group
+        times = len(settings.tc_grps) if name in _OF_GROUPS else 1  # one value for each group
         lines.append(f"{name.replace('_', '-'):<24} = {' '.join([_word(name, value)] * times)}")
     return "\n".join(lines) + "\n"
 
@@ -89,10 +99,21 @@ def to_mdp(settings: RunSettings) -> str:
 def _word(name: str, value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, tuple):
+    if isinstance(value, (tuple, list)):
         flag = {"include": "-I", "define": "-D"}.get(name, "")
         return " ".join(f"{flag}{word}" for word in value)
     return str(value)
+
+
+def _entries(path: str | PathLike[str]) -> tuple[list[Entry], dict[str, Any]]:
+    """The assignments of a settings file, and its ``[pulsemd]`` table."""
+    try:
+        text = Path(path).read_bytes().decode("utf-8-sig", "replace")
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", path) from error
+    if Path(path).suffix.lower() == ".toml":
+        return _toml_entries(path, text)
+    return _mdp_entries(path, text), {}
 
 
 def _mdp_entries(path: str | PathLike[str], text: str) -> list[Entry]:
@@ -134,7 +155,12 @@ _STEPS_PER_TAU = 25
 _STEPS_PER_SWING = 20
 """Couplings in one tau_t of Nose and Hoover's thermostat at least, where nsttcouple is not given."""
 
+_OF_GROUPS = frozenset(("tau_t", "ref_t"))
+"""One value for each of tc_grps."""
+
 _OF_BAROSTAT = ("pcoupltype", "nstpcouple", "tau_p", "compressibility", "ref_p", "refcoord_scaling")
+
+_SUCH_AS = {"compressibility": "4.5e-5 (1/bar, water)", "ref_p": "1 (bar)"}
 
 _ELECTROSTATICS = {
     "reaction-field": ("epsilon_rf",),
@@ -156,7 +182,7 @@ _ONLY_WITH = (
 _MINIMISATION = ("emtol", "emstep", "nbfgscorr")
 
 _ONLY_IN_TIME = (
-    *("tcoupl", "tc_grps", "tau_t", "ref_t", "nsttcouple", "pcoupl"),
+    *("tcoupl", "tc_grps", "tau_t", "ref_t", "nsttcouple", "pcoupl", *_OF_BAROSTAT),
     *("gen_vel", "gen_temp", "nstxout", "nstvout", "nstfout", "nstxout_compressed"),
 )
 """Options of moves in time alone, those of their trajectories included."""
@@ -169,6 +195,7 @@ class _Reader:
         self.path = path
         self.values: dict[str, Any] = {}
         self.lines: dict[str, int] = {}
+        self.words: dict[str, int] = {}
         self.ignored: list[str] = []
         for entry in entries:
             self._take(entry)
@@ -186,6 +213,7 @@ class _Reader:
             return
         if name in HONOURED:
             self.values[name] = self._convert(name, entry)
+            self.words[name] = len(entry.value.split())
         elif name in FIXED:
             self._check_fixed(name, entry)
         else:
@@ -208,9 +236,9 @@ class _Reader:
                     f"{entry.name} = {entry.value} is not supported: only {only}", self.path, entry.line
                 )
 
-    def refuse(self, name: str, message: str) -> NoReturn:
-        """Refuse a combination; points to the line of an option if it was set."""
-        raise InputError(message, self.path, self.lines.get(name, 1))
+    def refuse(self, name: str, message: str, asked_by: str = "") -> NoReturn:
+        """Refuse a combination; points to the line of an option if it was set, else of the one that asks for it."""
+        raise InputError(message, self.path, self.lines.get(name, self.lines.get(asked_by, 1)))
 
     def settings(self) -> RunSettings:
         """Check what was read and build the record."""
@@ -365,7 +393,9 @@ class _Reader:
     def _check_frozen(self, s: RunSettings) -> None:
         if len(s.freezedim) != 3 * len(s.freezegrps):
             self.refuse(
-                "freezedim", f"freezedim needs three values for each of {len(s.freezegrps)} freezegrps"
+                "freezedim",
+                f"freezedim needs three values for each of {len(s.freezegrps)} freezegrps: Y Y Y",
+                "freezegrps",
             )
         if any(word.lower() not in ("y", "yes") for word in s.freezedim):
             self.refuse(
@@ -388,7 +418,16 @@ class _Reader:
         if not s.tc_grps:
             self.refuse(name, f"{asked} needs tc_grps = System")
         if s.tau_t <= 0 or s.ref_t < 0 or "ref_t" not in self.values:
-            self.refuse(name, f"{asked} needs a positive tau_t and a ref_t, not {s.tau_t} and {s.ref_t}")
+            wrong = "tau_t" if s.tau_t <= 0 else "ref_t"
+            self.refuse(
+                wrong, f"{asked} needs a positive tau_t and a ref_t, not {s.tau_t} and {s.ref_t}", name
+            )
+        for option in sorted(_OF_GROUPS):
+            if self.words[option] not in (1, len(s.tc_grps)):
+                self.refuse(
+                    option,
+                    f"{option} has {self.words[option]} values for {len(s.tc_grps)} tc_grps; give one each",
+                )
 
     def _resolve_pressure(self, s: RunSettings) -> RunSettings:
         if s.minimises:
@@ -402,11 +441,15 @@ class _Reader:
                 "pcoupl", "pcoupl = c-rescale needs a temperature: set tcoupl or integrator = sd, with ref_t"
             )
         if s.tau_p <= 0:
-            self.refuse("tau_p", f"tau_p = {s.tau_p} must be positive")
+            self.refuse("tau_p", f"tau_p = {s.tau_p} must be positive: a time in ps, such as 2")
         expected = 1 if s.pcoupltype == "isotropic" else 2
         for name in ("compressibility", "ref_p"):
             if len(getattr(s, name)) != expected:
-                self.refuse(name, f"pcoupltype = {s.pcoupltype} needs {expected} value(s) of {name}")
+                self.refuse(
+                    name,
+                    f"pcoupltype = {s.pcoupltype} needs {expected} value(s) of {name}, such as {_SUCH_AS[name]}",
+                    "pcoupl",
+                )
         if min(s.compressibility) < 0 or max(s.compressibility) == 0:
             self.refuse("compressibility", "compressibility must not be negative, nor 0 in every direction")
         if s.nstpcouple == -1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -11,6 +12,8 @@ from os import PathLike
 from pathlib import Path
 
 from pulsemd.base.errors import TopologyError
+
+log = logging.getLogger(__name__)
 
 MAX_DEPTH = 64
 """Includes within includes before a cycle is reported."""
@@ -46,6 +49,8 @@ class _Preprocessor:
     macros: dict[str, str]
     include_dirs: tuple[Path, ...]
     stack: list[Path] = field(default_factory=list)
+    asked: set[str] = field(default_factory=set)
+    """Names of macros that a line asked for."""
 
     def read(self, path: Path, included_at: Line | None) -> Iterator[Line]:
         """Lines of a file and of what it includes."""
@@ -69,6 +74,7 @@ class _Preprocessor:
         rest = rest.strip()
         active = not conditions or conditions[-1].active
         if word in ("ifdef", "ifndef"):
+            self.asked.add(_name(line, rest))
             holds = (_name(line, rest) in self.macros) == (word == "ifdef")
             conditions.append(_Condition(line, active and holds, active))
         elif word in ("else", "endif"):
@@ -103,11 +109,17 @@ class _Preprocessor:
     def _expand(self, text: str, line: Line) -> str:
         """Replace macros that have a value, and those within their values."""
         for _ in range(MAX_DEPTH):
-            expanded = _WORD.sub(lambda match: self.macros.get(match[0]) or match[0], text)
+            expanded = _WORD.sub(self._value, text)
             if expanded == text:
                 return text
             text = expanded
         raise line.error("macros that are defined by each other")
+
+    def _value(self, match: re.Match[str]) -> str:
+        word = match[0]
+        if word in self.macros:
+            self.asked.add(word)
+        return self.macros.get(word) or word
 
 
 def preprocess(
@@ -143,7 +155,11 @@ def preprocess(
         name, _, value = macro.partition("=")
         macros[name] = value
     folders = (*(Path(folder) for folder in include_dirs), *library_dirs())
-    yield from _Preprocessor(macros, folders).read(Path(path), None)
+    preprocessor = _Preprocessor(dict(macros), folders)
+    yield from preprocessor.read(Path(path), None)
+    for name in macros:
+        if name not in preprocessor.asked:
+            log.warning("%s: define = -D%s has no effect: nothing there asks for %s", path, name, name)
 
 
 def library_dirs() -> tuple[Path, ...]:
