@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -328,6 +329,10 @@ def test_integrators_and_forces_of_a_run_become_options(tmp_path):
     found = read(tmp_path, nonbonded(), integrator=langevin, tcoupl="v-rescale").options
     assert "integrator" not in found
     assert (found["ref_t"], found["tau_t"], found["comm_mode"]) == (310.0, 0.25, "none")
+    hoover = write_integrator(tmp_path, "NoseHooverIntegrator", collisionFrequency=4, temperature=310)
+    for tcoupl, tau in (("Nose_Hoover", 2.0 * math.pi / 4.0), ("v-rescale", 0.125)):
+        found = read(tmp_path, nonbonded(), integrator=hoover, tcoupl=tcoupl).options
+        assert found["tau_t"] == pytest.approx(tau, rel=1e-15)
     bath = '<Force type="AndersenThermostat" temperature="290" frequency="1"/>'
     found = read(
         tmp_path, nonbonded(), bath, integrator=write_integrator(tmp_path), tcoupl="V-rescale"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -62,9 +63,12 @@ def run_options(draft: SystemDraft, integrator: Document | None, given: Mapping[
         If something has no equivalent, naming it and the remedy.
     """
     options = _centre_of_mass(draft.run.get("CMMotionRemover")) | _barostat(draft, given)
-    replaced = str(given.get("tcoupl", "no")).lower() != "no"
+    tcoupl = str(given.get("tcoupl", "no")).lower().replace("_", "-")
+    replaced = tcoupl != "no"
     if integrator is not None:
         options |= _integrator_options(integrator, replaced)
+        if integrator.kind == "NoseHooverIntegrator" and tcoupl == "nose-hoover":
+            options |= _period(number(integrator.element, _THERMOSTATS[integrator.kind]))
     thermostat = draft.run.get("AndersenThermostat")
     if thermostat is not None:
         if not replaced:
@@ -122,3 +126,8 @@ def _barostat(draft: SystemDraft, given: Mapping[str, Any]) -> dict[str, Any]:
 def _coupling(temperature: float, rate: float) -> dict[str, Any]:
     """v-rescale with the temperature of another thermostat, whose kinetic energy decays at twice its rate."""
     return {"tc_grps": "System", "ref_t": temperature, "tau_t": 0.5 / rate if rate > 0 else 1.0}
+
+
+def _period(rate: float) -> dict[str, Any]:
+    """The same mass of the thermostat: OpenMM has it from an angular frequency, ``tau_t`` is the period."""
+    return {"tau_t": 2.0 * math.pi / rate} if rate > 0 else {}
