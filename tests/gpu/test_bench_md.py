@@ -32,13 +32,12 @@ def test_rows_of_a_bench_are_written_with_one_hash_times_and_exposed_waits(devic
         out=tmp_path,
         about={"date": "today", "commit": "abc"},
     )
-    rows = measure(GpuWorld(loopback_world(2), device, timeout=20.0), bench)
+    rows = measure(GpuWorld(loopback_world(2), device, timeout=240.0), bench)
     on_two = [(2, rung) for rung in bench.rungs for graph in (True, False)]
     assert [(row["n_ranks"], row["transport"]) for row in rows] == [(1, "loopback"), *on_two]
     assert len({row["trajectory_hash"] for row in rows}) == 1
     assert all(row["us_per_step"] > 0.0 for row in rows)
-    assert all(0.0 <= row["us_exposed"] <= row["us_idle"] < row["us_traced"] for row in rows[1:3])
-    assert {row["us_exposed"] for row in rows[3:]} == {""}
+    assert all(0.0 <= row["us_exposed"] <= row["us_idle"] < row["us_traced"] for row in rows[1:])
     (table,) = tmp_path.glob("md__water__*__abc.csv")
     with table.open(newline="") as file:
         assert [row["us_per_step"] for row in csv.DictReader(file)] == [str(r["us_per_step"]) for r in rows]
@@ -53,5 +52,5 @@ def test_a_rung_that_cannot_be_used_is_a_row_that_says_why(device, monkeypatch):
 
     monkeypatch.setattr(md_bench, "open_rung", refuse)
     bench = MdBench(("water",), (3000,), ("mpi",), nstlist=4, repeats=0, check=0, alone=False)
-    (row,) = measure(GpuWorld(loopback_world(2), device, timeout=20.0), bench)
+    (row,) = measure(GpuWorld(loopback_world(2), device, timeout=240.0), bench)
     assert (row["transport"], row["path"]) == ("mpi", "failed: --transport mpi: no")

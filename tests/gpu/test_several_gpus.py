@@ -15,12 +15,13 @@ from typing import Any
 
 import pytest
 
-from pulsemd.base.errors import PeerError, TransportError
+from pulsemd.base.errors import InputError, PeerError, TransportError
 from pulsemd.device.cuda import find_device_problem
 from pulsemd.halo import launch_gpus
 from pulsemd.halo.conformance import ONE_PULSE
 from pulsemd.halo.rungs.conformance import conform_on_gpu
 from pulsemd.halo.rungs.ladder import GPU_RUNGS, open_rung
+from pulsemd.halo.transport import wait_limit
 from pulsemd.io.checkpoint import read_checkpoint
 
 ROOT = Path(__file__).parents[2]
@@ -168,8 +169,11 @@ def children_of(process: int) -> list[int]:
 
 
 def last_saved(folder: Path) -> int:
-    """Step of the last checkpoint; -1: none yet."""
-    return read_checkpoint(folder).step if (folder / "checkpoint.pmd").exists() else -1
+    """Step of the last checkpoint; -1: none yet, or just being replaced."""
+    try:
+        return read_checkpoint(folder).step
+    except InputError:
+        return -1
 
 
 @pytest.mark.gpu
@@ -179,7 +183,7 @@ def test_a_rank_killed_at_a_random_step_stops_the_run_and_the_checkpoint_leads_t
     tmp_path: Path, per_gpu: int
 ) -> None:
     two = ("--device", "cuda", "--ranks", str(2 * per_gpu), "--ranks-per-gpu", str(per_gpu))
-    undisturbed = run_water(tmp_path / "whole", *two)
+    assert run_water(tmp_path / "whole", *two).wait() == 0
     run = run_water(tmp_path / "killed", *two)
     step = random.randrange(1, 3000)
     while last_saved(tmp_path / "killed") < step:
@@ -188,12 +192,10 @@ def test_a_rank_killed_at_a_random_step_stops_the_run_and_the_checkpoint_leads_t
     os.kill(children_of(run.pid)[1], signal.SIGKILL)
     begin = time.monotonic()
     _, message = run.communicate()
-    print(f"killed after step {last_saved(tmp_path / 'killed')}")
-    assert run.returncode == 5, message
+    assert run.returncode == 5, f"killed after step {step}: {message}"
     assert "killed by SIGKILL" in message
-    assert time.monotonic() - begin < BOUND + 10.0
+    assert time.monotonic() - begin < wait_limit(None) + 10.0
     assert run_water(tmp_path / "rest", *two, "--restart", str(tmp_path / "killed")).wait() == 0
-    assert undisturbed.wait() == 0
     whole, rest = (json.loads((tmp_path / name / "summary.json").read_text()) for name in ("whole", "rest"))
     assert rest["trajectory_hash"] == whole["trajectory_hash"]
 
