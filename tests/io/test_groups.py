@@ -65,10 +65,13 @@ def test_run_writes_only_the_groups_asked_for(tmp_path, capsys):
     )
 
 
-def test_groups_with_unequal_temperatures_are_refused(tmp_path, capsys):
+def test_groups_with_unequal_temperatures_must_hold_every_atom_once_and_have_as_many_values(tmp_path, capsys):
     words = write_input(tmp_path, tc_grps="System SOL", tau_t="0.5 0.5", ref_t="300 310")
     assert main(["run", *words, "-o", str(tmp_path / "out")]) == 3
-    assert "the same value for every group" in capsys.readouterr().err
+    assert "is in 2 of the groups System, SOL; each atom has to be in one" in capsys.readouterr().err
+    words = write_input(tmp_path, tc_grps="System SOL", tau_t="0.5 0.5", ref_t="300 310 320")
+    assert main(["run", *words, "-o", str(tmp_path / "out")]) == 3
+    assert "ref_t has 3 values for 2 tc_grps" in capsys.readouterr().err
 
 
 def test_default_groups_of_the_peptide_are_those_of_gmx_make_ndx():

@@ -56,7 +56,7 @@ def open_outputs(transport: Transport, system: System, request: RunRequest, out:
         if interval:
             trajectory = _open_trajectory(system, request, out, interval, before)
             stack.enter_context(trajectory)
-        columns = (*system.energy_names, *RUN_NAMES)
+        columns = (*system.energy_names, *RUN_NAMES, *system.temperatures)
         table = stack.enter_context(EnergyWriter(out / "energies.csv", columns, before))
         write_whole(out / "run.mdp", [to_mdp(s).encode()])
 

@@ -20,6 +20,7 @@ from pulsemd.cli.outputs import open_outputs
 from pulsemd.cli.request import RunRequest
 from pulsemd.cli.stop import StopRequest
 from pulsemd.engine.checkpoint import continued_system
+from pulsemd.engine.coupling_groups import with_coupling_groups
 from pulsemd.engine.freeze import frozen_topology
 from pulsemd.engine.gpu_control import control_of
 from pulsemd.engine.keeper import CheckpointKeeper, Limits
@@ -87,7 +88,7 @@ def _read_here(request: RunRequest) -> tuple[System, RunRequest]:
         _say(f"note: {line}")
     groups = Groups(topology, request.index)
     request = replace(request, atoms=groups.union(settings.compressed_x_grps, "compressed-x-grps"))
-    if note := groups.check_coupling(settings.tc_grps):
+    if len(settings.baths) == 1 and (note := groups.check_coupling(settings.tc_grps)):
         _say(f"note: {note}")
     topology, frozen_mass = frozen_topology(topology, settings, groups)
     if request.restart is not None:
@@ -107,7 +108,7 @@ def _read_here(request: RunRequest) -> tuple[System, RunRequest]:
                 request.restart,
             )
         _say(f"going on from step {system.step} of {request.restart}")
-        return replace(system, frozen_mass=frozen_mass), request
+        return with_coupling_groups(replace(system, frozen_mass=frozen_mass), groups), request
     system = prepare_system(
         topology,
         table,
@@ -117,7 +118,7 @@ def _read_here(request: RunRequest) -> tuple[System, RunRequest]:
         configuration.box,
         configuration.reference,
     )
-    return replace(system, frozen_mass=frozen_mass), request
+    return with_coupling_groups(replace(system, frozen_mass=frozen_mass), groups), request
 
 
 def _far_away(topology: Topology, configuration: Configuration) -> list[str]:

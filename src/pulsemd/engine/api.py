@@ -245,7 +245,7 @@ class Simulation:
             ranks_per_gpu=ranks_per_gpu,
         )
         options = choose_device(options)
-        return cls(system, fit_device(options, system.topology))
+        return cls(system, fit_device(options, system.topology, n_baths=len(system.settings.baths)))
 
     # ---- running ------------------------------------------------------------------------------------------------
 

@@ -84,7 +84,7 @@ def cell_factors(s: RunSettings, pressure: Float64, volume: float, step: int) ->
     if s.pcoupl == "berendsen":
         factors = [1.0 + e for e in strain]
     else:
-        kt = BOLTZMANN * s.ref_t * BAR
+        kt = BOLTZMANN * s.baths[0].ref_t * BAR
         noise = normals(s.ld_seed, STREAM_BAROSTAT, step, np.array([0]))[0]
         widths = [math.sqrt(2.0 * kt * soft / volume) for soft, _, _ in parts]
         factors = [

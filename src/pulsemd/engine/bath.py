@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pulsemd.base.units import BOLTZMANN
 from pulsemd.forcefield.settings import RunSettings
@@ -10,11 +11,16 @@ from pulsemd.kernels.update.noise import Bath
 from pulsemd.topology.records import Topology
 
 
-def bath_of(settings: RunSettings, topology: Topology) -> Bath | None:
-    """The bath that the settings ask for; None without stochastic dynamics."""
+def bath_of(settings: RunSettings, topology: Topology, group: NDArray[np.int32] | None = None) -> Bath | None:
+    """The bath that the settings ask for; None without stochastic dynamics.
+
+    `group` (n_atoms,) holds the coupling group of each atom, where there are several.
+    """
     s = settings
     if s.integrator != "sd":
         return None
-    keep = np.array([np.exp(-s.dt / s.tau_t)])
-    noise = np.sqrt(BOLTZMANN * s.ref_t * (1.0 - keep**2))
-    return Bath(np.zeros(topology.n_atoms, np.int32), keep, noise, s.ld_seed)
+    tau_t, ref_t = np.array(s.baths).T
+    keep = np.exp(-s.dt / tau_t)
+    noise = np.sqrt(BOLTZMANN * ref_t * (1.0 - keep**2))
+    one = np.zeros(topology.n_atoms, np.int32)
+    return Bath(one if group is None else group, keep, noise, s.ld_seed)

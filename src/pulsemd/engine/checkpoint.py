@@ -6,7 +6,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Iterator
-from dataclasses import asdict, astuple, fields, replace
+from dataclasses import asdict, fields, replace
 from os import PathLike
 from typing import Any
 
@@ -55,7 +55,7 @@ def take_checkpoint(simulation: Simulation, topology_hash: str) -> Checkpoint | 
         list_cutoff=simulation.r_list,
         thermostat_work=thermostat_work,
         barostat_work=barostat_work,
-        extended=astuple(extended),
+        extended=extended.values,
         precision=simulation.options.precision,
         settings=_plain(system.settings),
         topology=topology_hash,
@@ -131,7 +131,7 @@ def continued_system(
             checkpoint.thermostat_work,
             checkpoint.barostat_work,
             now,
-            Extended(*checkpoint.extended),
+            Extended.unpack(checkpoint.extended),
         ),
         checkpoint.image,
     )

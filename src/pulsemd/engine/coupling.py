@@ -82,6 +82,23 @@ def degrees_of_freedom(topology: Topology, settings: RunSettings) -> int:
     return 3 * int(np.count_nonzero(topology.mass > 0)) - topology.n_constraints - held
 
 
+def degrees_by_group(
+    topology: Topology, settings: RunSettings, group: NDArray[np.int32], n_groups: int
+) -> NDArray[np.float64]:
+    """Degrees of freedom (n_groups,) as gmx counts them, of a coupling group (n_atoms,) for each atom.
+
+    Half of a constraint goes to each of its two atoms, a third of those of a rigid water to each of its three; what the
+    centre of mass takes is shared in proportion.
+    """
+    found = 3.0 * np.bincount(group[topology.mass > 0], minlength=n_groups)
+    found -= np.bincount(group[topology.settle_atoms.ravel()], minlength=n_groups)
+    constraints = topology.terms.get("constraint")
+    if constraints is not None:
+        found -= 0.5 * np.bincount(group[constraints.atoms.ravel()], minlength=n_groups)
+    whole: NDArray[np.float64] = found * (degrees_of_freedom(topology, settings) / found.sum())
+    return whole
+
+
 def maxwell_velocities(mass: NDArray[np.float64], temperature: float, seed: int) -> NDArray[np.float32]:
     """Velocities of the Maxwell distribution without centre-of-mass motion.
 
@@ -125,16 +142,23 @@ def berendsen_factor(kinetic: float, target: float, tau: float, interval: float)
 
 
 def v_rescale_factor(
-    kinetic: float, target: float, n_dof: int, tau: float, interval: float, seed: int, step: int
+    kinetic: float,
+    target: float,
+    n_dof: float,
+    tau: float,
+    interval: float,
+    seed: int,
+    step: int,
+    group: int = 0,
 ) -> float:
-    """Factor on all velocities that carries the kinetic energy through one coupling interval.
+    """Factor on the velocities of a coupling group that carries its kinetic energy through one coupling interval.
 
     Parameters
     ----------
     kinetic, target : float, kJ/mol; current, and n_dof kT / 2
-    n_dof : int
+    n_dof : float
     tau, interval : float, ps; tau = 0 sets the canonical distribution at once
-    seed, step : int
+    seed, step, group : int
         The random numbers depend on nothing else.
 
     References
@@ -144,8 +168,8 @@ def v_rescale_factor(
     if kinetic <= 0.0:
         return 1.0
     keep = math.exp(-interval / tau) if tau > 0 else 0.0
-    first = float(normals(seed, STREAM_V_RESCALE, step, np.array([0]))[0, 0])
-    rest = 2.0 * gamma((n_dof - 1) / 2.0, seed, STREAM_V_RESCALE, step) if n_dof > 1 else 0.0
+    first = float(normals(seed, STREAM_V_RESCALE, step, np.array([group << 32]))[0, 0])
+    rest = 2.0 * gamma((n_dof - 1) / 2.0, seed, STREAM_V_RESCALE, step, group) if n_dof > 1 else 0.0
     new = (
         kinetic
         + (1.0 - keep) * (target * (rest + first * first) / n_dof - kinetic)

@@ -82,13 +82,17 @@ def _rungs(options: RunOptions) -> tuple[str, ...]:
     return ("loopback",) if options.ranks == 1 else GPU_RUNGS
 
 
-def fit_device(options: RunOptions, topology: Topology, started: bool = False) -> RunOptions:
+def fit_device(
+    options: RunOptions, topology: Topology, started: bool = False, n_baths: int = 1
+) -> RunOptions:
     """The options with CPUs in place of GPUs that nobody asked for and that cannot compute this system.
 
     Parameters
     ----------
     started : bool
         Several ranks have their GPUs already.
+    n_baths : int
+        Coupling groups with a bath of their own.
 
     Raises
     ------
@@ -97,7 +101,7 @@ def fit_device(options: RunOptions, topology: Topology, started: bool = False) -
     """
     if options.device != "cuda":
         return options
-    problem = _system_problem(topology, options.ranks)
+    problem = _system_problem(topology, options.ranks, n_baths)
     if problem is None:
         return options
     if options.device_asked or (started and options.several_on_gpus):
@@ -105,10 +109,15 @@ def fit_device(options: RunOptions, topology: Topology, started: bool = False) -
     return replace(options, device="cpu", device_reason=problem)
 
 
-def _system_problem(topology: Topology, ranks: int) -> str | None:
+def _system_problem(topology: Topology, ranks: int, n_baths: int) -> str | None:
     """What of a system GPUs cannot compute; None if everything."""
     if kinds := kinds_without_kernel(topology.terms):
         return f"terms of these kinds run on CPUs only: {', '.join(kinds)}"
+    if n_baths > 1:
+        return (
+            f"the {n_baths} tc-grps have a tau-t or ref-t of their own, which are coupled on CPUs only: use one value "
+            "for all"
+        )
     if ranks > 1 and network_of(topology).any():
         return (
             f"constraints that tie more than {MOST_TOGETHER} atoms together are solved by LINCS on one GPU, or on CPUs "

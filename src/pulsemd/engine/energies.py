@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,19 +42,26 @@ N_SUMS = N_PAIR_SUMS + len(BONDED) + 1
 """Energies and virial of a step; the nine elements of the constraint virial follow in what is summed over ranks."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Kinetic:
-    """Kinetic energy [kJ/mol], momentum (3,) [amu nm/ps], and kinetic energy along z, of all atoms."""
+    """Kinetic energy (g,) [kJ/mol], momentum (g, 3) [amu nm/ps], and kinetic energy along z (g,), by coupling group."""
 
-    energy: float
+    energy: NDArray[np.float64]
     momentum: NDArray[np.float64]
-    along_z: float
+    along_z: NDArray[np.float64]
 
     @property
     def diagonal(self) -> NDArray[np.float64]:
         """Kinetic energy along x, y and z (3,), kJ/mol; x and y, which no barostat tells apart, share theirs."""
-        inside = 0.5 * (self.energy - self.along_z)
-        return np.array([inside, inside, self.along_z])
+        energy, along_z = float(self.energy.sum()), float(self.along_z.sum())
+        inside = 0.5 * (energy - along_z)
+        return np.array([inside, inside, along_z])
+
+    def without_drift(self, mass: NDArray[np.float64]) -> tuple[NDArray[np.float64], Kinetic]:
+        """Velocity of the centre of mass (3,), nm/ps, and what is left without it; mass (g,) of the groups, amu."""
+        com = self.momentum.sum(0) / mass.sum()
+        lost = (self.momentum - 0.5 * mass[:, None] * com) * com
+        return com, Kinetic(self.energy - lost.sum(1), self.momentum, self.along_z - lost[:, 2])
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +73,8 @@ class StepSums:
     sums : (N_SUMS + 9,) float64, kJ/mol
         Energies and virial by `SLOTS` and `VIRIAL`, then the virial of constraints; virials are sums of r (x) f.
     kinetic : float, kJ/mol, mean of the two half steps
+    group_kinetic : (g,) float64, kJ/mol
+        Of each coupling group, where there are several.
     thermostat_work, barostat_work : float, kJ/mol, given so far
     volume : float, nm^3, of the positions of the step
     """
@@ -75,6 +84,7 @@ class StepSums:
     thermostat_work: float = 0.0
     barostat_work: float = 0.0
     volume: float = 1.0
+    group_kinetic: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
 
     @property
     def virial(self) -> NDArray[np.float64]:
@@ -108,6 +118,7 @@ def energy_record(
     n_dof: int,
     total_mass: float,
     dispersion: DispersionCorrection | None = None,
+    groups: Mapping[str, float] | None = None,
 ) -> dict[str, float]:
     """Energies of one step under the names of the file formats.
 
@@ -119,6 +130,8 @@ def energy_record(
     total_mass : float, amu
     dispersion : DispersionCorrection or None
         Adds to the energies and to the pressure.
+    groups : mapping
+        Degrees of freedom of the coupling groups, where there are several, by the names of their temperatures.
 
     Notes
     -----
@@ -131,13 +144,24 @@ def energy_record(
     beyond = 0.0 if dispersion is None else dispersion.pressure(volume)
     potential = sum(terms.values())
     trace = float(found.virial.sum())
-    return terms | {
-        "potential": potential,
-        "kinetic": kinetic,
-        "total": potential + kinetic,
-        "conserved": potential + kinetic - found.thermostat_work - found.barostat_work,
-        "temperature": 2.0 * kinetic / (n_dof * BOLTZMANN) if n_dof > 0 else 0.0,
-        "pressure": ((2.0 * kinetic + trace) / (3.0 * volume) + beyond) * BAR,
-        "volume": volume,
-        "density": total_mass / volume * ATOMIC_MASS_PER_NM3,
-    }
+    return (
+        terms
+        | {
+            "potential": potential,
+            "kinetic": kinetic,
+            "total": potential + kinetic,
+            "conserved": potential + kinetic - found.thermostat_work - found.barostat_work,
+            "temperature": _temperature(kinetic, n_dof),
+            "pressure": ((2.0 * kinetic + trace) / (3.0 * volume) + beyond) * BAR,
+            "volume": volume,
+            "density": total_mass / volume * ATOMIC_MASS_PER_NM3,
+        }
+        | {
+            name: _temperature(float(energy), degrees)
+            for (name, degrees), energy in zip((groups or {}).items(), found.group_kinetic, strict=True)
+        }
+    )
+
+
+def _temperature(kinetic: float, n_dof: float) -> float:
+    return 2.0 * kinetic / (n_dof * BOLTZMANN) if n_dof > 0 else 0.0

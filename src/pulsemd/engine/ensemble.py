@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,9 +25,6 @@ from pulsemd.engine.system import Continuation, System
 
 Float64 = NDArray[np.float64]
 
-FREE = Friction(1.0, 1.0, 0.0)
-"""No thermostat."""
-
 
 class Ensemble:
     """Thermostat and barostat.
@@ -33,10 +32,11 @@ class Ensemble:
     Parameters
     ----------
     system : System
-    n_dof : int
 
     Attributes
     ----------
+    free : Friction
+        Of a step without thermostat.
     cell, searched_cell : Cell
         Now, and at the last search.
     thermostat_work, barostat_work : float, kJ/mol, given so far
@@ -45,11 +45,13 @@ class Ensemble:
         Why the barostat stopped scaling the box; '': it did not.
     """
 
-    def __init__(self, system: System, n_dof: int) -> None:
-        self._system, self._n_dof = system, n_dof
+    def __init__(self, system: System) -> None:
+        self._system, self._n_dof = system, system.group_n_dof
+        n, ones = len(self._n_dof), np.ones(len(self._n_dof))
+        self.free = Friction(ones, ones, 0.0 * ones)
         self.cell = self.searched_cell = system.cell
         self.thermostat_work = self.barostat_work = 0.0
-        self.extended = Extended()
+        self.extended = Extended(others=(0.0, 0.0) * (n - 1))
         self.strained = ""
 
     def take_up(self, earlier: Continuation) -> None:
@@ -66,24 +68,28 @@ class Ensemble:
             self.extended = advance_thermostat(s, self.extended, old.energy, self._n_dof)
             self.thermostat_work = -thermostat_energy(s, self.extended, self._n_dof)
             return friction_of(s, self.extended), old
-        scale = self._factor(step, old.energy)
+        scale = np.array([self._factor(step, group, float(k)) for group, k in enumerate(old.energy)])
         square = scale * scale
-        self.thermostat_work += old.energy * (square - 1.0)
-        return Friction(scale, 1.0, 0.0), Kinetic(old.energy * square, old.momentum, old.along_z * square)
+        self.thermostat_work += float(old.energy @ (square - 1.0))
+        coupled = Kinetic(old.energy * square, old.momentum, old.along_z * square)
+        return replace(self.free, scale=scale), coupled
 
-    def _factor(self, step: int, kinetic: float) -> float:
-        s, interval = self._system.settings, self._system.settings.nsttcouple * self._system.settings.dt
-        target = 0.5 * self._n_dof * BOLTZMANN * s.ref_t
+    def _factor(self, step: int, group: int, kinetic: float) -> float:
+        s, n_dof = self._system.settings, float(self._n_dof[group])
+        bath, interval = s.baths[group], s.nsttcouple * s.dt
+        target = 0.5 * n_dof * BOLTZMANN * bath.ref_t
+        if bath.tau_t < 0 or (bath.tau_t == 0 and s.tcoupl == "berendsen"):
+            return 1.0
         if s.tcoupl == "berendsen":
-            return berendsen_factor(kinetic, target, s.tau_t, interval)
-        return v_rescale_factor(kinetic, target, self._n_dof, s.tau_t, interval, s.ld_seed, step)
+            return berendsen_factor(kinetic, target, bath.tau_t, interval)
+        return v_rescale_factor(kinetic, target, n_dof, bath.tau_t, interval, s.ld_seed, step, group)
 
     # ---- pressure -----------------------------------------------------------------------------------------------
 
     def drag(self, friction: Friction) -> Float64:
-        """Factors (3,) on velocities in a step in which the box moves, beside those of a thermostat."""
+        """Factors (g, 3) on velocities in a step in which the box moves, beside those of a thermostat."""
         s = self._system.settings
-        kept: Float64 = 1.0 - s.nstpcouple * s.dt * self.extended.rates / (1.0 - friction.loss)
+        kept: Float64 = 1.0 - s.nstpcouple * s.dt * self.extended.rates / (1.0 - friction.loss[:, None])
         return kept
 
     def works(self) -> tuple[float, float]:

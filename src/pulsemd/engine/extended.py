@@ -12,6 +12,7 @@ Phys. 52, 7182 (1981).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 
 from pulsemd.base.units import BAR, BOLTZMANN
 from pulsemd.engine.cell import Cell
-from pulsemd.forcefield.settings import RunSettings
+from pulsemd.forcefield.settings import HeatBath, RunSettings
 
 Float64 = NDArray[np.float64]
 
@@ -34,12 +35,37 @@ class Extended:
         Of the thermostat; the first is the time integral of the second.
     inside, along_z : float, 1/ps
         Relative rates of change of lengths along x and y, and along z.
+    others : tuple of float
+        The first two of further coupling groups.
     """
 
     xi: float = 0.0
     friction: float = 0.0
     inside: float = 0.0
     along_z: float = 0.0
+    others: tuple[float, ...] = ()
+
+    @classmethod
+    def unpack(cls, values: Sequence[float]) -> Extended:
+        """From `values`; early files have none."""
+        xi, friction, inside, along_z = (*values, 0.0, 0.0, 0.0, 0.0)[:4]
+        return cls(xi, friction, inside, along_z, tuple(values[4:]))
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """All variables, in order."""
+        return (self.xi, self.friction, self.inside, self.along_z, *self.others)
+
+    @property
+    def heat(self) -> tuple[Float64, Float64]:
+        """`xi` and `friction` of each coupling group, (g,) each."""
+        found = np.array([self.xi, self.friction, *self.others]).reshape(-1, 2)
+        return found[:, 0], found[:, 1]
+
+    def with_heat(self, xi: Float64, friction: Float64) -> Extended:
+        """The same with other variables of thermostats, (g,) each."""
+        first, second, *others = np.stack([xi, friction], axis=1).ravel().tolist()
+        return replace(self, xi=first, friction=second, others=tuple(others))
 
     @property
     def rates(self) -> Float64:
@@ -47,44 +73,52 @@ class Extended:
         return np.array([self.inside, self.inside, self.along_z])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Friction:
-    """What the thermostat does to a step: v <- scale (v + ...) + kick dt f / m.
+    """What the thermostat of each coupling group does to a step: v <- scale (v + ...) + kick dt f / m.
 
     Parameters
     ----------
-    scale, kick : float
-    loss : float
+    scale, kick : (g,) float64
+    loss : (g,) float64
         Half the coupling interval times the friction.
     """
 
-    scale: float
-    kick: float
-    loss: float
+    scale: Float64
+    kick: Float64
+    loss: Float64
 
 
-def thermostat_mass(s: RunSettings) -> float:
-    """1/Q of gmx, 1/(K ps^2)."""
-    return 1.0 / ((s.tau_t / (2.0 * math.pi)) ** 2 * s.ref_t)
+def thermostat_mass(bath: HeatBath) -> float:
+    """1/Q of gmx, 1/(K ps^2); 0 where a group is not coupled."""
+    return 1.0 / ((bath.tau_t / (2.0 * math.pi)) ** 2 * bath.ref_t) if bath.tau_t > 0 else 0.0
 
 
-def advance_thermostat(s: RunSettings, before: Extended, kinetic: float, n_dof: int) -> Extended:
-    """The thermostat after one coupling interval; `kinetic` in kJ/mol, of the old velocities."""
-    interval, temperature = s.nsttcouple * s.dt, 2.0 * kinetic / (n_dof * BOLTZMANN)
-    friction = before.friction + interval * thermostat_mass(s) * (temperature - s.ref_t)
-    return replace(before, xi=before.xi + 0.5 * interval * (before.friction + friction), friction=friction)
+def _thermostats(s: RunSettings) -> tuple[Float64, Float64]:
+    """1/Q and temperature of the bath of each coupling group."""
+    return np.array([thermostat_mass(bath) for bath in s.baths]), np.array([bath.ref_t for bath in s.baths])
+
+
+def advance_thermostat(s: RunSettings, before: Extended, kinetic: Float64, n_dof: Float64) -> Extended:
+    """The thermostats after one coupling interval; `kinetic` (g,) in kJ/mol, of the old velocities."""
+    interval, temperature = s.nsttcouple * s.dt, 2.0 * kinetic / (np.maximum(n_dof, 1e-9) * BOLTZMANN)
+    (inverse_mass, wanted), (xi, old) = _thermostats(s), before.heat
+    friction = old + interval * inverse_mass * (temperature - wanted)
+    return before.with_heat(xi + 0.5 * interval * (old + friction), friction)
 
 
 def friction_of(s: RunSettings, now: Extended) -> Friction:
-    """What the thermostat does to a step in which it acts."""
-    loss = 0.5 * s.nsttcouple * s.dt * now.friction
+    """What the thermostats do to a step in which they act."""
+    loss = 0.5 * s.nsttcouple * s.dt * now.heat[1]
     return Friction((1.0 - loss) / (1.0 + loss), 1.0 / (1.0 + loss), loss)
 
 
-def thermostat_energy(s: RunSettings, now: Extended, n_dof: int) -> float:
-    """Energy of the thermostat, kJ/mol."""
-    kinetic = 0.5 * now.friction**2 / thermostat_mass(s)
-    return n_dof * BOLTZMANN * (kinetic + s.ref_t * now.xi)
+def thermostat_energy(s: RunSettings, now: Extended, n_dof: Float64) -> float:
+    """Energy of the thermostats, kJ/mol."""
+    (inverse_mass, wanted), (xi, friction) = _thermostats(s), now.heat
+    coupled = inverse_mass > 0
+    kinetic = 0.5 * friction[coupled] ** 2 / inverse_mass[coupled]
+    return float(BOLTZMANN * n_dof[coupled] @ (kinetic + wanted[coupled] * xi[coupled]))
 
 
 def box_softness(s: RunSettings) -> Float64:

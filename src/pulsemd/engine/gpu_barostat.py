@@ -33,7 +33,7 @@ def barostat_record(system: System, constants: PairConstants) -> np.ndarray:
     found = np.zeros(1, BAROSTAT)
     found["soft"] = s.nstpcouple * s.dt / s.tau_p * np.array(s.compressibility)
     found["wanted"], found["noise"] = s.ref_p, NOISE[s.pcoupltype]
-    found["kt"], found["seed"] = BOLTZMANN * s.ref_t * BAR, s.ld_seed
+    found["kt"], found["seed"] = BOLTZMANN * s.baths[0].ref_t * BAR, s.ld_seed
     found["lowest"], found["highest"] = 1.0 / (1.0 + SHRINKAGE), 1.0 + GROWTH
     found["interval"] = s.nstpcouple * s.dt
     if s.pcoupl == "parrinello-rahman":

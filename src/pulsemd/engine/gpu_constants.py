@@ -17,7 +17,7 @@ from pulsemd.kernels.update.gpu import UpdateConstants
 def update_constants(system: System) -> UpdateConstants:
     """Masses, waters, constraints and virtual sites, time step and thermostat."""
     s, topology = system.settings, system.topology
-    interval = s.nsttcouple * s.dt
+    interval, bath = s.nsttcouple * s.dt, s.baths[0]
     n_dof = degrees_of_freedom(topology, s)
     return UpdateConstants(
         box=system.box,
@@ -25,15 +25,15 @@ def update_constants(system: System) -> UpdateConstants:
         mass=topology.mass,
         waters=water_kinds(topology),
         groups=ConstrainedGroups(topology),
-        target=0.5 * n_dof * BOLTZMANN * s.ref_t,
+        target=0.5 * n_dof * BOLTZMANN * bath.ref_t,
         n_dof=n_dof,
-        keep=math.exp(-s.nsttcouple * s.dt / s.tau_t) if s.tau_t > 0 else 0.0,
-        weak=s.nsttcouple * s.dt / s.tau_t if s.tcoupl == "berendsen" else 0.0,
+        keep=math.exp(-interval / bath.tau_t) if bath.tau_t > 0 else 0.0,
+        weak=interval / bath.tau_t if s.tcoupl == "berendsen" else 0.0,
         seed=s.ld_seed,
         sites=topology.virtual_sites,
         bath=bath_of(s, topology),
-        hoover=interval * thermostat_mass(s) if s.tcoupl == "nose-hoover" else 0.0,
-        ref_t=s.ref_t,
+        hoover=interval * thermostat_mass(bath) if s.tcoupl == "nose-hoover" else 0.0,
+        ref_t=bath.ref_t,
         interval=interval,
         networks=ConstraintNetworks(topology, s).table(),
     )

@@ -8,6 +8,7 @@ from os import PathLike
 from types import FunctionType
 from typing import Any
 
+from pulsemd.engine.coupling_groups import with_coupling_groups
 from pulsemd.engine.freeze import frozen_topology
 from pulsemd.engine.system import System, prepare_system
 from pulsemd.forcefield.settings import RunSettings
@@ -53,4 +54,5 @@ def system_from_gromacs(
     )
     if pair_potential is not None and not isinstance(pair_potential, PairPotential):
         pair_potential = PairPotential(pair_potential)
+    system = with_coupling_groups(system, groups)
     return replace(system, frozen_mass=frozen_mass, pair_potential=pair_potential)

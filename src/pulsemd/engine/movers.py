@@ -16,7 +16,7 @@ from pulsemd.kernels.constraints.project import project_forces, project_triangle
 from pulsemd.kernels.constraints.settle import settle_geometry
 from pulsemd.kernels.constraints.shake import TOLERANCE, leapfrog_shake
 from pulsemd.kernels.constraints.virtual_sites import construct_sites, spread_sites
-from pulsemd.kernels.update.leapfrog import leapfrog_free, leapfrog_settle, new_scratch
+from pulsemd.kernels.update.leapfrog import couple_groups, leapfrog_free, leapfrog_settle, new_scratch
 from pulsemd.topology.records import Topology
 from pulsemd.topology.terms import Terms
 
@@ -120,16 +120,20 @@ class Movers:
         virial: NDArray[np.float64] | NDArray[np.int64] | None = None,
         virial_scale: float = 0.0,
         kick: float = 1.0,
+        coupled: tuple[Int32, Float64, Float64] | None = None,
     ) -> int:
         """One leap-frog step of all owned atoms; arguments and result as `leapfrog_settle`.
 
         `kick` multiplies what forces do. Those of virtual sites go to their parents, and with it their part of the
-        virial.
+        virial. `coupled` has in place of `scale` and `kick` the group of each owned atom, and both of each group.
         """
         com = np.zeros(3) if com is None else com
         virial = self._no_virial if virial is None else virial
         box, inverse = self._box, self._inverse
         spread_sites(x, f, f_scale, *self._local_sites, box, virial, virial_scale)
+        if coupled is not None:
+            couple_groups(v, f, f_scale, self.mass, *coupled, com, dt)
+            com = np.zeros(3)
         f_scale *= kick
         self._networks.begin(x, v, f, f_scale, dt, scale, com)
         bad = leapfrog_free(x, v, f, f_scale, self._free, self.mass, inverse, dt, scale, com)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from pulsemd.base.errors import InputError
+from pulsemd.engine.coupling_groups import with_coupling_groups
 from pulsemd.engine.freeze import frozen_topology
 from pulsemd.engine.system import System, prepare_system
 from pulsemd.forcefield.settings import RunSettings
@@ -46,7 +47,7 @@ def system_from_openmm(found: OpenMMSystem, settings: Mapping[str, Any]) -> Syst
         topology, found.table, chosen, start.positions, start.velocities, start.box, start.reference
     )
     return replace(
-        system,
+        with_coupling_groups(system, groups),
         pair_potential=found.pair_potential,
         excluded_field=False,
         given_dispersion=found.dispersion,

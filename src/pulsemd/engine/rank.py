@@ -18,22 +18,21 @@ from pulsemd.engine.bath import bath_of
 from pulsemd.engine.blowup import BONDED_OUT_OF_RANGE, CANNOT_MOVE, OVERLAPS, Failure, find_overlap
 from pulsemd.engine.cell import Cell
 from pulsemd.engine.coupling import StepFlags, degrees_of_freedom, step_flags
+from pulsemd.engine.coupling_groups import CouplingGroups
 from pulsemd.engine.energies import (
     ENERGY_SCALE,
     FORCE_SCALE,
-    MOMENTUM_SCALE,
     N_SUMS,
     Kinetic,
     StepSums,
 )
-from pulsemd.engine.ensemble import FREE, Ensemble
-from pulsemd.engine.extended import Extended
+from pulsemd.engine.ensemble import Ensemble
+from pulsemd.engine.extended import Extended, Friction
 from pulsemd.engine.forces import Forces, Sums
 from pulsemd.engine.movers import Movers
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.system import Continuation, System, group_reach
 from pulsemd.halo import Channel, Transport
-from pulsemd.kernels.update.leapfrog import kinetic_sums
 from pulsemd.kernels.update.noise import Bath
 from pulsemd.schedule.phase import Phase, PhaseTimer
 
@@ -80,10 +79,11 @@ class Rank:
         self._f_scale = 1.0 / FORCE_SCALE if self.reproducible else 1.0
         topology, settings = system.topology, system.settings
         self.n_dof = degrees_of_freedom(topology, settings)
-        self._ensemble, self._followed = Ensemble(system, self.n_dof), system.cell
+        self._ensemble, self._followed = Ensemble(system), system.cell
         self.total_mass = float(topology.mass.sum())
+        self._coupling = CouplingGroups(transport, system, self.reproducible)
         self._movers = Movers(topology, system.box, settings)
-        self._bath = bath_of(settings, topology)
+        self._bath = bath_of(settings, topology, system.group_of_atom)
         self._forces = Forces(transport, system, options)
         extent = self._forces.terms.start_extent(system)
         halo_width = max(r_list + 2.0 * group_reach(system), extent)
@@ -91,10 +91,7 @@ class Rank:
         self._groups = UpdateGroups(topology.group_offset, topology.group_atoms)
         self._single_point = settings.nsteps == 0
         self._constraint_virial: Sums = np.zeros(9, self._sum_type)
-        self._kinetic_sums = np.zeros(5, self._sum_type)
-        self._kinetic = transport.reduce(5, self._sum_type)
         self._energies = transport.reduce(N_SUMS + 9, self._sum_type)
-        self._kinetic_before = Kinetic(0.0, np.zeros(3), 0.0)
         self.found = StepSums(np.zeros(N_SUMS + 9))
         self.capacity = 0
         self._failure: Failure | None = None
@@ -137,6 +134,7 @@ class Rank:
         )
         self._bind(self.domain)
         self._movers.bind(self.domain.gid, self.domain.local_row, self.domain.n_owned, self.transport)
+        self._coupling.bind(self.domain.gid[: self.domain.n_owned])
         self.channel_x.forward()
         x = self.x[: self.domain.n_local]
         self._forces.search(self.n_searches, self.domain, self.grid, x, self.cell, self.r_list)
@@ -277,17 +275,17 @@ class Rank:
 
     def update(self) -> None:
         """Thermostat, kick, drift, constraints, barostat; where they are wanted also the global sums."""
-        flags, com, friction = self.flags, np.zeros(3), FREE
+        flags, com, friction = self.flags, np.zeros(3), self._ensemble.free
         if flags.sums or flags.thermostat or flags.remove_com:
             before = self._sum_kinetic()
             if flags.remove_com:
-                com, before = _without_drift(before, self.total_mass)
+                com, before = before.without_drift(self._coupling.mass)
             if flags.thermostat:
                 friction, before = self._ensemble.couple(flags.step, before)
             self._kinetic_before = before
         if flags.box_moves:
-            self.velocities[...] = self.velocities * self._ensemble.drag(friction)
-        self._move(friction.scale, com, friction.kick)
+            self.velocities[...] = self.velocities * self._ensemble.drag(friction)[self._coupling.rows]
+        self._move(friction, com)
         stress, after = None, np.zeros(3)
         if flags.sums:
             stress, after = self._finish_sums(self._kinetic_before, self._sum_kinetic())
@@ -299,7 +297,10 @@ class Rank:
     def _finish_sums(self, before: Kinetic, after: Kinetic) -> tuple[Stress, NDArray[np.float64]]:
         """Global sums of the step: what pressure follows from, and the kinetic energy along each axis now."""
         kinetic, volume = 0.5 * (before.energy + after.energy), self.cell.volume
-        found = StepSums(self._sum_energies(), kinetic, *self._ensemble.works(), volume)
+        by_group = kinetic if self._coupling.several else np.zeros(0)
+        found = StepSums(
+            self._sum_energies(), float(kinetic.sum()), *self._ensemble.works(), volume, by_group
+        )
         if self.flags.energies:
             self.found = found
         return Stress(0.5 * (before.diagonal + after.diagonal), found.virial, volume), after.diagonal
@@ -314,7 +315,10 @@ class Rank:
         self._movers.rescale(cell.box)
         self._movers.construct(self.x)
 
-    def _move(self, scale: float, com: NDArray[np.float64], kick: float) -> None:
+    def _move(self, friction: Friction, com: NDArray[np.float64]) -> None:
+        scale, kick, coupled = float(friction.scale[0]), float(friction.kick[0]), None
+        if self._coupling.several and self.flags.thermostat:
+            scale, kick, coupled = 1.0, 1.0, (self._coupling.rows, friction.scale, friction.kick)
         bad = self._movers.advance(
             self.x,
             self.velocities,
@@ -326,6 +330,7 @@ class Rank:
             self._constraint_virial if self.flags.sums else None,
             ENERGY_SCALE if self.reproducible else 0.0,
             kick,
+            coupled,
         )
         if self._bath is not None:
             later = self._add_noise(self._bath)
@@ -345,13 +350,7 @@ class Rank:
         return bad
 
     def _sum_kinetic(self) -> Kinetic:
-        n = self.domain.n_owned
-        kinetic_sums(self.velocities, self._movers.mass, n, self.reproducible, self._kinetic_sums)
-        total = self._kinetic.sum(self._kinetic_sums)
-        if self.reproducible:
-            energy, along_z = float(total[0]) / ENERGY_SCALE, float(total[4]) / ENERGY_SCALE
-            return Kinetic(energy, total[1:4] / MOMENTUM_SCALE, along_z)
-        return Kinetic(float(total[0]), np.array(total[1:4]), float(total[4]))
+        return self._coupling.sum_kinetic(self.velocities, self._movers.mass)
 
     def _sum_energies(self) -> NDArray[np.float64]:
         """Energies and virials of all ranks, kJ/mol."""
@@ -476,10 +475,3 @@ class Rank:
 
     def wait(self) -> None:
         """Until everything launched is done: at once, on a CPU."""
-
-
-def _without_drift(old: Kinetic, mass: float) -> tuple[NDArray[np.float64], Kinetic]:
-    """Velocity of the centre of mass (3,), nm/ps, and what is left without it."""
-    com = old.momentum / mass
-    energy = old.energy - 0.5 * float(old.momentum @ old.momentum) / mass
-    return com, Kinetic(energy, old.momentum, old.along_z - 0.5 * float(old.momentum[2] * com[2]))

@@ -62,7 +62,7 @@ class Simulation:
         reporters: list[Reporter] | None = None,
         crashed: Callable[[Frame], str] | None = None,
     ) -> None:
-        options = fit_device(options, system.topology, started=True)
+        options = fit_device(options, system.topology, True, len(system.settings.baths))
         self.transport, self.system, self.options = transport, system, options
         self.reporters = list(reporters or [])
         self.timer = PhaseTimer(options.trace)
@@ -239,7 +239,9 @@ class Simulation:
         """Energies of the last step that computed them."""
         rank, system = self.rank, self.system
         mass = rank.total_mass + system.frozen_mass
-        return energy_record(rank.found, system.energy_names, rank.n_dof, mass, system.dispersion)
+        return energy_record(
+            rank.found, system.energy_names, rank.n_dof, mass, system.dispersion, system.temperatures
+        )
 
     def gather(self) -> Frame | None:
         """The current frame on rank 0, None elsewhere."""

@@ -18,7 +18,7 @@ from pulsemd.domain.lattice import (
     unimodular_inverse,
 )
 from pulsemd.engine.cell import Cell
-from pulsemd.engine.coupling import maxwell_velocities
+from pulsemd.engine.coupling import degrees_by_group, degrees_of_freedom, maxwell_velocities
 from pulsemd.engine.energies import energy_names
 from pulsemd.engine.extended import Extended
 from pulsemd.engine.molecules import BondTree, bond_tree
@@ -86,6 +86,8 @@ class System:
         Whether the reaction field acts between excluded pairs and on each charge itself: as in GROMACS, not in OpenMM.
     given_dispersion : DispersionCorrection or None
         Long-range correction where it does not follow from the settings.
+    group_of_atom : (n,) int32 or None
+        Coupling group of each atom, where `RunSettings.baths` are several.
     frozen_mass : float, amu
         Of frozen atoms, which have none in the topology.
     """
@@ -106,6 +108,7 @@ class System:
     excluded_field: bool = True
     given_dispersion: DispersionCorrection | None = None
     frozen_mass: float = 0.0
+    group_of_atom: NDArray[np.int32] | None = None
 
     @property
     def cell(self) -> Cell:
@@ -128,6 +131,26 @@ class System:
     def excluded_constants(self, constants: PairConstants) -> PairConstants:
         """Constants for the corrections of excluded pairs and self terms, of those for pairs."""
         return constants if self.excluded_field else replace(constants, k_rf=0.0, c_rf=0.0)
+
+    @cached_property
+    def group_n_dof(self) -> NDArray[np.float64]:
+        """Degrees of freedom of each coupling group; of one, all of them."""
+        n_groups = len(self.settings.baths)
+        if n_groups == 1:
+            return np.array([degrees_of_freedom(self.topology, self.settings)], np.float64)
+        if self.group_of_atom is None:
+            raise InputError("tc-grps: it is not known which atoms are in the groups")
+        return degrees_by_group(self.topology, self.settings, self.group_of_atom, n_groups)
+
+    @property
+    def temperatures(self) -> dict[str, float]:
+        """Degrees of freedom of the coupling groups by the names of their temperatures; none of the whole system."""
+        if len(self.group_n_dof) == 1:
+            return {}
+        return {
+            f"temperature_{name}": float(n)
+            for name, n in zip(self.settings.tc_grps, self.group_n_dof, strict=True)
+        }
 
     @cached_property
     def dispersion(self) -> DispersionCorrection | None:

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 MINIMISERS = ("steep", "l-bfgs")
 """Values of ``integrator`` that lower the energy instead of moving in time."""
+
+
+class HeatBath(NamedTuple):
+    """``tau_t`` [ps] and ``ref_t`` [K] of one coupling group; -1: the group is not coupled."""
+
+    tau_t: float
+    ref_t: float
 
 
 @dataclass(frozen=True)
@@ -47,9 +54,9 @@ class RunSettings:
     rvdw_switch : float
         Where the two switching values of ``vdw_modifier`` begin to act.
     compressed_x_grps, tc_grps : tuple of str
-        Groups in the trajectory, none meaning all atoms; groups of the thermostat, which couples them as one.
-    tau_t, ref_t : float
-        Of every coupled group alike; -1 and 0 without a thermostat.
+        Groups in the trajectory, none meaning all atoms; groups of the thermostat, see `baths`.
+    tau_t, ref_t : float, or tuple of float
+        One number for every group alike, or one for each; -1 and 0 without a thermostat.
     nsttcouple, nstpcouple : int
         Resolved as gmx does when the file says -1.
     pcoupl : {'no', 'berendsen', 'c-rescale', 'parrinello-rahman'}
@@ -122,8 +129,8 @@ class RunSettings:
     tcoupl: Literal["no", "v-rescale", "berendsen", "nose-hoover"] = "no"
     nsttcouple: int = 10
     tc_grps: tuple[str, ...] = ()
-    tau_t: float = -1.0
-    ref_t: float = 0.0
+    tau_t: float | tuple[float, ...] = -1.0
+    ref_t: float | tuple[float, ...] = 0.0
     pcoupl: Literal["no", "berendsen", "c-rescale", "parrinello-rahman"] = "no"
     pcoupltype: Literal["isotropic", "semiisotropic"] = "isotropic"
     nstpcouple: int = 10
@@ -157,6 +164,16 @@ class RunSettings:
     def has_temperature(self) -> bool:
         """Whether ``ref_t`` is that of a thermostat or of stochastic dynamics."""
         return self.tcoupl != "no" or self.integrator == "sd"
+
+    @property
+    def baths(self) -> tuple[HeatBath, ...]:
+        """The baths of ``tc_grps``; one, of the whole system, where they are all alike."""
+        several = [value for value in (self.tau_t, self.ref_t) if isinstance(value, tuple)]
+        n = len(several[0]) if several else 1
+        times, temperatures = (
+            value if isinstance(value, tuple) else (value,) * n for value in (self.tau_t, self.ref_t)
+        )
+        return tuple(HeatBath(*pair) for pair in zip(times, temperatures, strict=True))
 
     def with_drawn_seeds(self) -> RunSettings:
         """Replace the seeds that are -1 by random ones, so that what is saved can be repeated."""

@@ -54,8 +54,8 @@ class Checkpoint:
     topology : str
         Hash of topology and parameters.
     versions : mapping
-    extended : four float
-        Variables of thermostat and barostat, where these have any.
+    extended : four float or more
+        Variables of thermostats and barostat, where these have any.
     nstlist : int
         Steps between two searches; 0, in early files: as in the settings.
     """

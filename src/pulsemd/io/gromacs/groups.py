@@ -79,6 +79,27 @@ class Groups:
             return None
         return np.unique(np.concatenate([self.find(name, option) for name in names])).astype(np.int32)
 
+    def of_atoms(self, names: Sequence[str], option: str) -> Int32:
+        """Which of the groups each atom is in, (n_atoms,).
+
+        Raises
+        ------
+        InputError
+            If they do not hold every atom exactly once.
+        """
+        found, count = np.zeros(self._topology.n_atoms, np.int32), np.zeros(self._topology.n_atoms, np.int64)
+        for number, name in enumerate(names):
+            gids = self.find(name, option)
+            found[gids] = number
+            count[gids] += 1
+        wrong = np.flatnonzero(count != 1)
+        if len(wrong):
+            atom = self._topology.describe_atom(int(wrong[0]))
+            raise InputError(
+                f"{option}: {atom} is in {count[wrong[0]]} of the groups {', '.join(names)}; each atom has to be in one"
+            )
+        return found
+
     def check_coupling(self, names: Sequence[str]) -> str:
         """What to say of thermostat groups with equal tau_t and ref_t: they are coupled as one, the whole system.
 
@@ -89,15 +110,7 @@ class Groups:
         """
         if len(names) == 0 or [name.lower() for name in names] == ["system"]:
             return ""
-        count = np.zeros(self._topology.n_atoms, np.int64)
-        for name in names:
-            count[self.find(name, "tc-grps")] += 1
-        wrong = np.flatnonzero(count != 1)
-        if len(wrong):
-            atom = self._topology.describe_atom(int(wrong[0]))
-            raise InputError(
-                f"tc-grps: {atom} is in {count[wrong[0]]} of the groups {', '.join(names)}; each atom has to be in one"
-            )
+        self.of_atoms(names, "tc-grps")
         return (
             f"tc-grps {', '.join(names)}: tau-t and ref-t are equal, so they are coupled as one group, System"
         )

@@ -73,7 +73,7 @@ def override_settings(settings: RunSettings, values: Mapping[str, Any]) -> RunSe
         return settings
     entries = {squeeze(entry.name): entry for entry in _mdp_entries("settings", to_mdp(settings))}
     for name in _OF_GROUPS & {entry.name.replace("-", "_") for entry in entries.values()}:
-        entries[squeeze(name)] = Entry(name, str(getattr(settings, name)), 1)  # for other groups too
+        entries[squeeze(name)] = Entry(name, _word(name, getattr(settings, name)), 1)  # for other groups too
     for name, value in values.items():
         entries[squeeze(name)] = Entry(name, _word(name, value), 1)
     changed = _Reader("settings", entries.values()).settings()
@@ -91,7 +91,8 @@ def to_mdp(settings: RunSettings) -> str:
             continue
         if settings.pcoupl == "no" and name in _OF_BAROSTAT:
             continue
-        times = len(settings.tc_grps) if name in _OF_GROUPS else 1  # one value for each group
+        alike = name in _OF_GROUPS and not isinstance(value, tuple)
+        times = len(settings.tc_grps) if alike else 1  # one value for each group
         lines.append(f"{name.replace('_', '-'):<24} = {' '.join([_word(name, value)] * times)}")
     return "\n".join(lines) + "\n"
 
@@ -378,11 +379,13 @@ class _Reader:
             self.ignored += [f"{name} (only with tcoupl)" for name in given]
             return replace(s, **{name: _DEFAULTS[name] for name in given})
         self._check_bath(s, "tcoupl")
-        if s.tcoupl == "nose-hoover" and s.ref_t == 0:
+        coupled = [bath for bath in s.baths if bath.tau_t > 0]
+        if s.tcoupl == "nose-hoover" and any(bath.ref_t == 0 for bath in coupled):
             self.refuse("ref_t", "tcoupl = nose-hoover needs a ref_t above 0")
         if s.nsttcouple == -1 or (s.tcoupl == "nose-hoover" and "nsttcouple" not in self.values):
             swings = s.tcoupl == "nose-hoover"
-            most = max(1, int(s.tau_t / (_STEPS_PER_SWING * s.dt))) if swings else _DEFAULTS["nsttcouple"]
+            shortest = min(bath.tau_t for bath in coupled)
+            most = max(1, int(shortest / (_STEPS_PER_SWING * s.dt))) if swings else _DEFAULTS["nsttcouple"]
             return replace(s, nsttcouple=min(most, _DEFAULTS["nsttcouple"]))
         if s.nsttcouple < 1:
             self.refuse(
@@ -417,11 +420,17 @@ class _Reader:
         asked = f"{name} = {getattr(s, name)}"
         if not s.tc_grps:
             self.refuse(name, f"{asked} needs tc_grps = System")
-        if s.tau_t <= 0 or s.ref_t < 0 or "ref_t" not in self.values:
-            wrong = "tau_t" if s.tau_t <= 0 else "ref_t"
+        baths = s.baths
+        uncoupled = [bath.tau_t for bath in baths if bath.tau_t <= 0]
+        cold = len(uncoupled) == len(baths) or (s.integrator == "sd" and len(uncoupled) > 0)
+        if cold or min(bath.ref_t for bath in baths) < 0 or "ref_t" not in self.values:
             self.refuse(
-                wrong, f"{asked} needs a positive tau_t and a ref_t, not {s.tau_t} and {s.ref_t}", name
+                "tau_t" if cold else "ref_t",
+                f"{asked} needs a positive tau_t and a ref_t, not {s.tau_t} and {s.ref_t}",
+                name,
             )
+        if any(tau_t not in (0.0, -1.0) for tau_t in uncoupled):
+            self.refuse("tau_t", "tau_t must be positive, or -1 for a group that is not coupled")
         for option in sorted(_OF_GROUPS):
             if self.words[option] not in (1, len(s.tc_grps)):
                 self.refuse(

@@ -66,12 +66,10 @@ def reals(value: str) -> tuple[float, ...]:
     return tuple(real(word) for word in value.split())
 
 
-def equal_reals(value: str) -> float:
-    """Convert one number, or the same number for each of several groups."""
-    numbers = {real(word) for word in value.split()}
-    if len(numbers) != 1:
-        raise ValueError("supported: the same value for every group")
-    return numbers.pop()
+def reals_of_groups(value: str) -> float | tuple[float, ...]:
+    """Convert a number for each group; one, where they are all equal."""
+    numbers = reals(value)
+    return numbers[0] if len(set(numbers)) == 1 else numbers
 
 
 _MODIFIER = choice("potential-shift", "none", potentialshiftverlet="potential-shift")
@@ -125,8 +123,8 @@ HONOURED: Mapping[str, Callable[[str], Any]] = {
     "tcoupl": choice("no", "v-rescale", "berendsen", "nose-hoover"),
     "nsttcouple": integer,
     "tc_grps": group_names,
-    "tau_t": equal_reals,
-    "ref_t": equal_reals,
+    "tau_t": reals_of_groups,
+    "ref_t": reals_of_groups,
     "pcoupl": choice("no", "berendsen", "c-rescale", "parrinello-rahman"),
     "pcoupltype": choice("isotropic", "semiisotropic"),
     "nstpcouple": integer,

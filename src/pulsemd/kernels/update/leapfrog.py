@@ -202,6 +202,30 @@ def leapfrog_free(x, v, f, f_scale, rows, mass, inv, dt, scale, com):
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
+def couple_groups(v, f, f_scale, mass, group, scale, kick, com, dt):
+    """Let thermostats of several groups act on the old velocities, so that a step with no other thermostat follows.
+
+    v <- scale (v - com) + (kick - 1) dt f / m, so that the step with scale 1, kick 1 and no com gives
+    scale (v - com) + kick dt f / m.
+
+    Parameters
+    ----------
+    v : (n_owned, 3) float32, nm/ps
+        OUTPUT, updated.
+    group : (n_owned,) int32
+    scale, kick : (groups,) float64
+    f, f_scale, mass, com, dt : as for `leapfrog_free`
+    """
+    for r in range(v.shape[0]):
+        if mass[r] == 0.0:
+            continue
+        g = group[r]
+        more = (kick[g] - 1.0) * dt / mass[r]
+        for d in range(3):
+            v[r, d] = scale[g] * (v[r, d] - com[d]) + more * (f[r, d] * f_scale)
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
 def kinetic_sums(v, mass, n_owned, fixed, out):
     """Kinetic energy and momentum of the owned atoms.
 
@@ -217,18 +241,30 @@ def kinetic_sums(v, mass, n_owned, fixed, out):
     """
     out[:] = 0
     for r in range(n_owned):
-        m = mass[r]
-        vx, vy, vz = np.float64(v[r, 0]), np.float64(v[r, 1]), np.float64(v[r, 2])
-        e = 0.5 * m * (vx * vx + vy * vy + vz * vz)
-        if fixed:
-            out[0] += np.int64(np.rint(e * 1048576.0))
-            out[1] += np.int64(np.rint(m * vx * 4294967296.0))
-            out[2] += np.int64(np.rint(m * vy * 4294967296.0))
-            out[3] += np.int64(np.rint(m * vz * 4294967296.0))
-            out[4] += np.int64(np.rint(0.5 * m * vz * vz * 1048576.0))
-        else:
-            out[0] += e
-            out[1] += m * vx
-            out[2] += m * vy
-            out[3] += m * vz
-            out[4] += 0.5 * m * vz * vz
+        _add_kinetic(v, r, mass[r], fixed, out)
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def kinetic_sums_of_groups(v, mass, group, n_owned, fixed, out):
+    """The same for each group (n_local,) int32 of atoms; out : (groups, 5)."""
+    out[:] = 0
+    for r in range(n_owned):
+        _add_kinetic(v, r, mass[r], fixed, out[group[r]])
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def _add_kinetic(v, r, m, fixed, out):
+    vx, vy, vz = np.float64(v[r, 0]), np.float64(v[r, 1]), np.float64(v[r, 2])
+    e = 0.5 * m * (vx * vx + vy * vy + vz * vz)
+    if fixed:
+        out[0] += np.int64(np.rint(e * 1048576.0))
+        out[1] += np.int64(np.rint(m * vx * 4294967296.0))
+        out[2] += np.int64(np.rint(m * vy * 4294967296.0))
+        out[3] += np.int64(np.rint(m * vz * 4294967296.0))
+        out[4] += np.int64(np.rint(0.5 * m * vz * vz * 1048576.0))
+    else:
+        out[0] += e
+        out[1] += m * vx
+        out[2] += m * vy
+        out[3] += m * vz
+        out[4] += 0.5 * m * vz * vz

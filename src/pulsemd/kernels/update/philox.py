@@ -71,25 +71,25 @@ def normals(seed: int, stream: int, step: int, ids: np.ndarray) -> np.ndarray:
     return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
 
 
-def gamma(shape: float, seed: int, stream: int, step: int) -> float:
-    """One number of the gamma distribution with the given shape >= 1/2 and scale 1.
+def gamma(shape: float, seed: int, stream: int, step: int, group: int = 0) -> float:
+    """One number of the gamma distribution with the given shape > 0 and scale 1; each group has its own.
 
     References
     ----------
     G. Marsaglia, W. W. Tsang, ACM Trans. Math. Softw. 26, 363 (2000).
     """
     if shape < 1.0:
-        u = float(uniforms(seed, stream, step, np.array([1]))[0, 0])
-        return gamma_from(shape + 1.0, seed, stream, step) * u ** (1.0 / shape)
-    return gamma_from(shape, seed, stream, step)
+        u = float(uniforms(seed, stream, step, np.array([1 + (group << 32)]))[0, 0])
+        return gamma_from(shape + 1.0, seed, stream, step, group) * u ** (1.0 / shape)
+    return gamma_from(shape, seed, stream, step, group)
 
 
-def gamma_from(shape: float, seed: int, stream: int, step: int) -> float:
-    """`gamma` for shape >= 1; the draws of attempt k have id 2 + k."""
+def gamma_from(shape: float, seed: int, stream: int, step: int, group: int = 0) -> float:
+    """`gamma` for shape >= 1; the draws of attempt k have id 2 + k, and the group's number in its upper half."""
     d = shape - 1.0 / 3.0
     c = 1.0 / math.sqrt(9.0 * d)
     for attempt in range(1000):
-        u = uniforms(seed, stream, step, np.array([2 + attempt]))[0]
+        u = uniforms(seed, stream, step, np.array([2 + attempt + (group << 32)]))[0]
         z = math.sqrt(-2.0 * math.log(u[0])) * math.cos(2.0 * math.pi * u[1])
         w = 1.0 + c * z
         if w > 0.0 and math.log(u[2]) < 0.5 * z * z + d * (1.0 - w**3 + 3.0 * math.log(w)):
