@@ -100,10 +100,13 @@ def run_conformance(world: World, ranks: Sequence[int] = RANKS, thorough: bool =
 
 
 def conform(transport: Transport, options: dict[str, bool]) -> int:
-    """The whole suite on one rank of a world; collective. The number of cases."""
-    thorough = options["thorough"]
+    """The whole suite on one rank of a world; collective. The number of cases.
+
+    ``options``: ``thorough`` as in `run_conformance`, ``brief``: see `rank_grids`.
+    """
+    thorough, brief = options["thorough"], options.get("brief", False)
     count = 0
-    for grid in rank_grids(transport.size, thorough):
+    for grid in rank_grids(transport.size, thorough, brief):
         for number, case in enumerate(GRID_CASES):
             plan, ids = case.plan(grid, transport.rank)
             chosen = FORMATS if thorough else (FORMATS[(5 * number + len(grid)) % len(FORMATS)],)
@@ -124,10 +127,13 @@ def conform(transport: Transport, options: dict[str, bool]) -> int:
     return count + len(irregular)
 
 
-def rank_grids(size: int, thorough: bool = False) -> Iterator[tuple[int, ...]]:
-    """Grids of ``size`` ranks in 1, 2 and 3 dimensions, if thorough in every order of their factors."""
+def rank_grids(size: int, thorough: bool = False, brief: bool = False) -> Iterator[tuple[int, ...]]:
+    """Grids of ``size`` ranks in 1, 2 and 3 dimensions.
+
+    ``thorough``: in every order of their factors; ``brief``: only those with several ranks in each dimension.
+    """
     for n_dims in (1, 2, 3):
-        for grid in product(range(1, size + 1), repeat=n_dims):
+        for grid in product(range(1 + brief, size + 1), repeat=n_dims):
             if prod(grid) == size and (thorough or list(grid) == sorted(grid)):
                 yield grid
 

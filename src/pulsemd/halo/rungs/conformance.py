@@ -32,7 +32,7 @@ def conform_on_gpu(transport: GpuTransport, options: dict[str, Any]) -> int:
     """The whole suite in one GPU process; collective. The number of cases."""
     cases = int(run_ranks([transport], conform, options))
     storms = 0
-    for grid in rank_grids(transport.size, options["thorough"]):
+    for grid in rank_grids(transport.size, options["thorough"], options.get("brief", False)):
         for number, case in enumerate(GRID_CASES):
             pairs = [case.plan(grid, rank) for rank in transport.ranks]
             chosen = _STORMS if options["thorough"] else [_STORMS[(number + len(grid)) % len(_STORMS)]]
