@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pulsemd.cli.main import main
+from pulsemd.systems import system_files
 
 DATA = Path(__file__).parent / "data" / "top"
 with (DATA / "gmx-energies.csv").open() as _handle:
@@ -102,3 +103,12 @@ def test_compare_exit_code_tells_whether_energies_agree(here, capsys, monkeypatc
 def test_compare_with_gmx_itself_agrees(here, capsys, case):
     assert main(["compare", "gmx", *words(case)]) == 0
     assert "potential" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(shutil.which("gmx") is None, reason="gmx is not installed")
+def test_compare_with_gmx_takes_settings_of_a_minimisation(tmp_path, capsys):
+    files = system_files("water")
+    text = files.parameters.read_text().replace("= md", "= steep").replace("tcoupl ", "emtol = 10 ;")
+    (tmp_path / "em.mdp").write_text(text)
+    told = ["-c", str(files.configuration), "-p", str(files.topology), "-f", str(tmp_path / "em.mdp")]
+    assert main(["compare", "gmx", *told]) == 0, capsys.readouterr().out

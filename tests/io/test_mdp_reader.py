@@ -14,6 +14,7 @@ from pulsemd.io.gromacs.mdp import located, override_settings
 
 DATA = Path(__file__).parent / "data"
 SCALED = "pcoupl = berendsen\nref-p = 1\ncompressibility = 4.5e-5\n"
+SWINGING = "tcoupl = nose-hoover\ntc-grps = System\ntau-t = 0.1\nref-t = 300\n"
 COUPLED = "tcoupl = V-rescale\ntc-grps = System\ntau-t = 0.5\nref-t = 300\n"
 
 
@@ -135,6 +136,12 @@ def test_mdp_frozen_minimisation_with_the_barostat_of_the_run_accepted(tmp_path:
         ("vdwtype = switch\nDispCorr = EnerPres\n", 1, "above 0"),
         ("tcoupl = andersen\n", 1, "supported: no, v-rescale, berendsen, nose-hoover"),
         ("tcoupl = nose-hoover\ntc-grps = System\ntau-t = 1\nref-t = 0\n", 4, "a ref_t above 0"),
+        (SWINGING + "nsttcouple = 21\n", 5, "raise tau_t or lower nsttcouple"),
+        (
+            SWINGING + "dt = 0.025\n",
+            3,
+            "nsttcouple = 1 and dt = 0.025: Nose-Hoover with tau_t = 0.1 has to couple",
+        ),
         ("constraints = all-angles\n", 1, "supported: none, h-bonds, all-bonds"),
         ("comm-mode = angular\n", 1, "supported: linear, none"),
         ("gen-vel = maybe\n", 1, "not a valid value"),

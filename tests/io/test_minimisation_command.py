@@ -86,6 +86,12 @@ def test_options_of_minimisation_that_make_no_sense_are_refused_with_their_line(
     assert "run.mdp:" in line
 
 
+@pytest.mark.parametrize("flags", [("--trace",), ("--trajectory", "xtc"), ("--positions", "whole")])
+def test_flags_for_what_a_minimisation_does_not_write_are_refused(tmp_path, capsys, flags):
+    assert start(tmp_path, *flags, edit=None) == 2
+    assert "writes neither trace nor trajectory; leave them out" in capsys.readouterr().err
+
+
 def test_a_restart_of_a_minimisation_is_refused_with_the_remedy(tmp_path, capsys):
     words = write_input(tmp_path, nsteps=20)
     assert main(["run", *words, "-o", str(tmp_path / "md"), "--device", "cpu"]) == 0

@@ -40,7 +40,7 @@ def compare(args: argparse.Namespace) -> int:
     """Print each energy as GROMACS and PulseMD have it; 0 if all agree within the tolerance, else 1."""
     find_gmx()
     conf, top, mdp = input_files(args)
-    settings = replace(read_settings(mdp)[0].with_drawn_seeds(), nsteps=0)
+    settings = replace(read_settings(mdp)[0].with_drawn_seeds(), nsteps=0, integrator="md")
     include = tuple(Path(folder) for folder in args.include)
     reference = None if args.ref is None else Path(args.ref)
     request = RunRequest(conf, top, settings, include, reference)

@@ -54,10 +54,8 @@ def main(args: argparse.Namespace) -> int:
         why = "leave out --device cpu" if asked == "cpu" else options.device_reason
         raise TransportError(f"--transport {options.rung}: needs GPUs; {why}")
     restart = _checkpoint_file(args) if args.command == "run" else None
-    if restart is not None and settings.minimises:
-        raise ConfigError(
-            "--restart: a minimisation has no checkpoints; give the final.gro it left as -c, without --restart"
-        )
+    if settings.minimises and args.command == "run":
+        _check_minimisation(args)
     append = restart is not None and _same_folder(restart.parent, Path(args.out))
     first = started is None or started[0] == 0
     request = RunRequest(
@@ -76,6 +74,18 @@ def main(args: argparse.Namespace) -> int:
         **output,
     )
     return _run_on_gpus(request, started is not None) if options.several_on_gpus else _run(request, started)
+
+
+def _check_minimisation(args: argparse.Namespace) -> None:
+    """Refuse flags for what a minimisation does not have."""
+    if args.restart is not None:
+        raise ConfigError(
+            "--restart: a minimisation has no checkpoints; give the final.gro it left as -c, without --restart"
+        )
+    if args.trace or args.trajectory is not None or args.positions is not None:
+        raise ConfigError(
+            "--trace, --trajectory, --positions: a minimisation writes neither trace nor trajectory; leave them out"
+        )
 
 
 def _run(request: RunRequest, started: tuple[int, int] | None) -> int:

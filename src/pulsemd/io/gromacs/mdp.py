@@ -156,6 +156,9 @@ _STEPS_PER_TAU = 25
 _STEPS_PER_SWING = 20
 """Couplings in one tau_t of Nose and Hoover's thermostat at least, where nsttcouple is not given."""
 
+_LEAST_PER_SWING = 5
+"""With pi or fewer its swings grow without bound."""
+
 _OF_GROUPS = frozenset(("tau_t", "ref_t"))
 """One value for each of tc_grps."""
 
@@ -382,14 +385,28 @@ class _Reader:
         coupled = [bath for bath in s.baths if bath.tau_t > 0]
         if s.tcoupl == "nose-hoover" and any(bath.ref_t == 0 for bath in coupled):
             self.refuse("ref_t", "tcoupl = nose-hoover needs a ref_t above 0")
+<<<<<<< Updated upstream
         if s.nsttcouple == -1 or (s.tcoupl == "nose-hoover" and "nsttcouple" not in self.values):
             swings = s.tcoupl == "nose-hoover"
             shortest = min(bath.tau_t for bath in coupled)
             most = max(1, int(shortest / (_STEPS_PER_SWING * s.dt))) if swings else _DEFAULTS["nsttcouple"]
             return replace(s, nsttcouple=min(most, _DEFAULTS["nsttcouple"]))
+=======
+        swings = s.tcoupl == "nose-hoover"
+        if s.nsttcouple == -1 or (swings and "nsttcouple" not in self.values):
+            most = max(1, int(s.tau_t / (_STEPS_PER_SWING * s.dt))) if swings else _DEFAULTS["nsttcouple"]
+            s = replace(s, nsttcouple=min(most, _DEFAULTS["nsttcouple"]))
+>>>>>>> Stashed changes
         if s.nsttcouple < 1:
             self.refuse(
                 "nsttcouple", f"nsttcouple = {s.nsttcouple} must be at least 1, or -1 for the default"
+            )
+        if swings and s.tau_t < _LEAST_PER_SWING * s.nsttcouple * s.dt:
+            self.refuse(
+                "nsttcouple",
+                f"nsttcouple = {s.nsttcouple} and dt = {s.dt:g}: Nose-Hoover with tau_t = {s.tau_t:g} has to couple at "
+                f"least {_LEAST_PER_SWING} times in tau_t, better {_STEPS_PER_SWING}; raise tau_t or lower nsttcouple",
+                "tau_t",
             )
         return s
 
