@@ -385,27 +385,20 @@ class _Reader:
         coupled = [bath for bath in s.baths if bath.tau_t > 0]
         if s.tcoupl == "nose-hoover" and any(bath.ref_t == 0 for bath in coupled):
             self.refuse("ref_t", "tcoupl = nose-hoover needs a ref_t above 0")
-<<<<<<< Updated upstream
-        if s.nsttcouple == -1 or (s.tcoupl == "nose-hoover" and "nsttcouple" not in self.values):
-            swings = s.tcoupl == "nose-hoover"
-            shortest = min(bath.tau_t for bath in coupled)
-            most = max(1, int(shortest / (_STEPS_PER_SWING * s.dt))) if swings else _DEFAULTS["nsttcouple"]
-            return replace(s, nsttcouple=min(most, _DEFAULTS["nsttcouple"]))
-=======
         swings = s.tcoupl == "nose-hoover"
+        shortest = min(bath.tau_t for bath in coupled)
         if s.nsttcouple == -1 or (swings and "nsttcouple" not in self.values):
-            most = max(1, int(s.tau_t / (_STEPS_PER_SWING * s.dt))) if swings else _DEFAULTS["nsttcouple"]
+            most = max(1, int(shortest / (_STEPS_PER_SWING * s.dt))) if swings else _DEFAULTS["nsttcouple"]
             s = replace(s, nsttcouple=min(most, _DEFAULTS["nsttcouple"]))
->>>>>>> Stashed changes
         if s.nsttcouple < 1:
             self.refuse(
                 "nsttcouple", f"nsttcouple = {s.nsttcouple} must be at least 1, or -1 for the default"
             )
-        if swings and s.tau_t < _LEAST_PER_SWING * s.nsttcouple * s.dt:
+        if swings and shortest < _LEAST_PER_SWING * s.nsttcouple * s.dt:
             self.refuse(
                 "nsttcouple",
-                f"nsttcouple = {s.nsttcouple} and dt = {s.dt:g}: Nose-Hoover with tau_t = {s.tau_t:g} has to couple at "
-                f"least {_LEAST_PER_SWING} times in tau_t, better {_STEPS_PER_SWING}; raise tau_t or lower nsttcouple",
+                f"nsttcouple = {s.nsttcouple} and dt = {s.dt:g}: Nose-Hoover with tau_t = {shortest:g} has to couple "
+                f"at least {_LEAST_PER_SWING} times in it, better {_STEPS_PER_SWING}; raise tau_t or lower nsttcouple",
                 "tau_t",
             )
         return s
