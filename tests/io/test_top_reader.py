@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from pulsemd.base.errors import InputError, TopologyError
 from pulsemd.io.gromacs import read_gro, read_settings, read_system, read_top, write_gro
 from pulsemd.io.gromacs.assemble import assemble
 from pulsemd.io.gromacs.top import read_draft
+from pulsemd.systems import system_files
 from pulsemd.topology.expand import build_topology
 
 DATA = Path(__file__).parent / "data"
@@ -317,3 +319,16 @@ def test_top_three_million_atoms_expanded_quickly(tmp_path: Path) -> None:
     assert topology.n_atoms == 3_000_000
     assert topology.exclusion_atoms[-2:].tolist() == [2_999_997, 2_999_998]
     assert topology.describe_atom(2_999_999) == "SOL 1000000 HW2 (atom 3000000)"
+
+
+def test_reference_positions_scale_with_the_box_of_their_file_under_a_barostat(tmp_path: Path) -> None:
+    files = system_files("peptide")
+    frame = read_gro(files.configuration)
+    topology, _ = read_top(files.topology)
+    larger = tmp_path / "reference.gro"
+    write_gro(larger, topology, 1.01 * frame.positions, None, 1.01 * frame.box, "larger")
+    settings = replace(read_settings(files.parameters)[0], define=("POSRES",))
+    pressed = replace(settings, pcoupl="berendsen", compressibility=(4.5e-5,), ref_p=(1.0,))
+    for given, factor in ((settings, 1.01), (pressed, 1.0)):
+        found = read_system(files.configuration, files.topology, given, reference=larger)[2]
+        np.testing.assert_allclose(found.reference, factor * frame.positions, atol=1e-3)

@@ -15,6 +15,7 @@ from run_files import workers_of, write_input
 
 from pulsemd.cli.main import main
 from pulsemd.io.energies import read_energies
+from pulsemd.systems import system_files
 
 COMMON = ["--precision", "reproducible", "--device", "cpu"]
 
@@ -95,6 +96,25 @@ def test_restart_with_a_barostat_on_other_ranks_gives_the_same_hash_and_files(pu
     same_results(pulsemd.folder / "whole", pulsemd.folder / "part")
     volume = read_energies(pulsemd.folder / "part" / "energies.csv")["volume"]
     assert len(set(volume)) == len(volume) == 8
+
+
+def test_restart_of_restrained_atoms_in_a_box_that_changes_gives_the_same_hash_and_files(pulsemd):
+    """The box of the checkpoint is not that of the reference positions."""
+    files, path = system_files("peptide"), pulsemd.folder / "run.mdp"
+    more = {"define": "-DPOSRES", "pcoupl": "berendsen", "compressibility": "4.5e-5", "ref-p": "1"}
+    more |= {"refcoord-scaling": "all", "nstenergy": "10", "ld-seed": "2", "gen-seed": "3"}
+    lines = [
+        line for line in files.parameters.read_text().split("\n") if line.split("=")[0].strip() not in more
+    ]
+    path.write_text("\n".join([*lines, *(f"{name} = {value}" for name, value in more.items())]) + "\n")
+    words = ["-c", files.configuration, "-p", files.topology, "-f", path, "-r", files.configuration]
+    words = list(map(str, words))
+    whole = run(pulsemd.folder, words, "whole", 20)
+    run(pulsemd.folder, words, "part", 13)
+    again = run(pulsemd.folder, words, "part", 20, "--restart", pulsemd.folder / "part")
+    assert again["trajectory_hash"] == whole["trajectory_hash"]
+    for name in ("energies.csv", "final.gro", "checkpoint.pmd"):
+        assert (pulsemd.folder / "whole" / name).read_bytes() == (pulsemd.folder / "part" / name).read_bytes()
 
 
 def test_restart_of_stochastic_dynamics_on_other_ranks_gives_the_same_hash_and_files(pulsemd):

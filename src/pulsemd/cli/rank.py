@@ -100,7 +100,7 @@ def _read_here(request: RunRequest) -> tuple[System, RunRequest]:
             table,
             settings,
             request.options.precision,
-            configuration.reference,
+            configuration,
         )
         if request.append and (checkpoint.image is None) == (request.positions == "unwrapped"):
             raise InputError(

@@ -24,6 +24,7 @@ from pulsemd.engine.system import Continuation, System
 from pulsemd.forcefield.nonbonded import LennardJonesTable
 from pulsemd.forcefield.settings import RunSettings
 from pulsemd.io.checkpoint import Checkpoint
+from pulsemd.topology.configuration import Configuration
 from pulsemd.topology.records import Topology
 
 MAY_DIFFER = (
@@ -76,7 +77,7 @@ def continued_system(
     table: LennardJonesTable,
     settings: RunSettings,
     precision: str,
-    reference: NDArray[np.float64] | None = None,
+    configuration: Configuration,
 ) -> System:
     """The system of a checkpoint, with the topology and the settings read again.
 
@@ -85,8 +86,8 @@ def continued_system(
     path : path of the checkpoint, for messages
     settings : RunSettings
         Seeds of -1 are taken from the checkpoint.
-    reference : (n, 3) float64, nm, or None
-        Reference positions of restraints, in the files' frame.
+    configuration : Configuration
+        Of the files, whose reference positions of restraints are in their box.
 
     Raises
     ------
@@ -111,8 +112,11 @@ def continued_system(
         if checkpoint.searched_box is not None and checkpoint.searched_user_box is not None:
             cell = Cell(checkpoint.searched_box, checkpoint.searched_user_box)
     restrained = None
-    if reference is not None:
-        restrained = lattice_transform(to_lattice(reference, checkpoint.user_box), checkpoint.frame)
+    if configuration.reference is not None:
+        box = (
+            checkpoint.user_box if settings.pcoupl == "no" else configuration.box
+        )  # with which they have scaled
+        restrained = lattice_transform(to_lattice(configuration.reference, box), checkpoint.frame)
     return System(
         topology,
         table,

@@ -95,15 +95,24 @@ def read_system(
             2,
         )
     _compare_names(conf, frame, topology)
-    restrained = _read_reference(conf, top, reference, topology)
+    restrained = _read_reference(
+        conf, top, reference, topology, None if settings.pcoupl == "no" else frame.box
+    )
     configuration = Configuration(frame.positions, frame.velocities, frame.box, frame.title, restrained)
     return topology, table, configuration, settings
 
 
 def _read_reference(
-    conf: PathName, top: PathName, reference: PathName | None, topology: Topology
+    conf: PathName,
+    top: PathName,
+    reference: PathName | None,
+    topology: Topology,
+    box: NDArray[np.float64] | None,
 ) -> NDArray[np.float64] | None:
-    """Reference positions of restraints, which gmx too takes from a file given for it and from no other."""
+    """Reference positions of restraints, which gmx too takes from a file given for it and from no other.
+
+    Those that scale with the box are at the same fractions of `box` as of the box of their file, as in gmx.
+    """
     if not any(kind in topology.terms for kind in REFERENCED):
         if reference is not None:
             log.warning("%s: not used, the topology has no position restraints", reference)
@@ -120,7 +129,9 @@ def _read_reference(
             reference,
             2,
         )
-    return frame.positions
+    if box is None or np.array_equal(box, frame.box):
+        return frame.positions
+    return np.asarray(frame.positions @ np.linalg.inv(frame.box) @ box, np.float64)
 
 
 def _compare_names(conf: PathName, frame: GroFile, topology: Topology) -> None:
