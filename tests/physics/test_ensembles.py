@@ -7,12 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pulsemd.engine.coupling_groups import with_coupling_groups
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.reporters import Reporter
 from pulsemd.engine.simulation import Simulation
 from pulsemd.engine.system import prepare_system
 from pulsemd.halo import open_transport
 from pulsemd.io.gromacs import read_settings
+from pulsemd.io.gromacs.groups import Groups
 from pulsemd.io.gromacs.system import read_system
 from pulsemd.systems import system_files
 
@@ -23,10 +25,12 @@ def records(name, steps, every=10, **options):
     """Columns of the energies of a bundled system at 300 K."""
     files = system_files(name)
     settings = replace(
-        read_settings(files.parameters)[0], ld_seed=5, gen_seed=6, tc_grps=("System",), ref_t=300.0, **options
+        read_settings(files.parameters)[0],
+        **{"ld_seed": 5, "gen_seed": 6, "tc_grps": ("System",), "ref_t": 300.0} | options,
     )
     topology, table, frame, settings = read_system(files.configuration, files.topology, settings)
     system = prepare_system(topology, table, settings, frame.positions, frame.velocities, frame.box)
+    system = with_coupling_groups(system, Groups(topology))
     found = []
     with open_transport("loopback") as transport:
         reporter = Reporter(every, energies=lambda step, time, record: found.append(record))
@@ -68,3 +72,20 @@ def test_box_of_stochastic_rescaling_changes_by_as_much_as_the_noise_makes_it():
     steps = np.diff(np.log(found["volume"]))
     expected = 2 * 0.0083144626 * 300 * 4.5e-5 * 16.6054 * 0.004 / found["volume"].mean()
     assert np.var(steps) == pytest.approx(expected, rel=0.35)
+
+
+GROUPS = {"tc_grps": ("Protein", "non-Protein"), "ref_t": (350.0, 300.0)}
+
+
+def test_energies_of_the_thermostats_of_two_groups_are_conserved_with_those_of_the_atoms():
+    found = records("peptide", 250, tcoupl="nose-hoover", nsttcouple=1, **GROUPS | {"tau_t": (0.2, 0.5)})
+    assert found["conserved"][5:].std() < 0.05 * found["total"][5:].std()
+
+
+@pytest.mark.parametrize("method", [{"integrator": "sd", "tcoupl": "no"}, {"tcoupl": "v-rescale"}])
+def test_groups_hold_temperatures_of_their_own(method):
+    found = records("peptide", 400, **GROUPS | method | {"tau_t": (0.02, 0.05)})
+    for name, kelvin, n_dof in (("Protein", 350.0, 761.8), ("non-Protein", 300.0, 11076.2)):
+        temperature = found[f"temperature_{name}"][15:]
+        assert temperature.mean() == pytest.approx(kelvin, abs=0.03 * kelvin)
+        assert temperature.std() == pytest.approx(kelvin * np.sqrt(2 / n_dof), rel=0.4)

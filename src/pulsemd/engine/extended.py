@@ -101,8 +101,9 @@ def _thermostats(s: RunSettings) -> tuple[Float64, Float64]:
 
 def advance_thermostat(s: RunSettings, before: Extended, kinetic: Float64, n_dof: Float64) -> Extended:
     """The thermostats after one coupling interval; `kinetic` (g,) in kJ/mol, of the old velocities."""
-    interval, temperature = s.nsttcouple * s.dt, 2.0 * kinetic / (np.maximum(n_dof, 1e-9) * BOLTZMANN)
-    (inverse_mass, wanted), (xi, old) = _thermostats(s), before.heat
+    interval, (inverse_mass, wanted), (xi, old) = s.nsttcouple * s.dt, _thermostats(s), before.heat
+    temperature = wanted.copy()  # where nothing moves
+    np.divide(2.0 * kinetic, n_dof * BOLTZMANN, out=temperature, where=n_dof > 0)
     friction = old + interval * inverse_mass * (temperature - wanted)
     return before.with_heat(xi + 0.5 * interval * (old + friction), friction)
 
