@@ -27,6 +27,7 @@ def test_a_minimisation_writes_the_files_of_a_run_and_says_that_it_converged(tmp
     said = capsys.readouterr().err
     assert "\nconverged after" in said
     assert "note: tcoupl (not for minimisation)" in said
+    assert "nstlist 20, steep to emtol 2000 kJ/mol/nm, 60 steps" in said
     out = tmp_path / "out"
     assert sorted(file.name for file in out.iterdir()) == [
         *("energies.csv", "energies.xvg", "final.gro", "run.mdp", "summary.json")

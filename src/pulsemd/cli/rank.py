@@ -242,11 +242,13 @@ def _decisions(simulation: Simulation) -> str:
     transport, options, s = simulation.transport, simulation.options, simulation.system.settings
     plan = simulation.rank.domain.plan
     nstlist = f"{simulation.nstlist}" + f" (raised from {s.nstlist})" * (simulation.nstlist > s.nstlist)
+    way = f"{s.integrator} to emtol {s.emtol:g} kJ/mol/nm" if s.minimises else f"dt {s.dt:g} ps"
+    steps = "steps without end" if s.nsteps == -1 else f"{s.nsteps} steps"
     return (
         f"{simulation.system.topology.n_atoms} atoms, {transport.size} rank(s) as {simulation.grid}, "
         f"transport {transport.name} ({transport.path}), plan {plan.kind} with {len(plan.pulses)} pulse(s), "
         f"precision {options.precision}, device {simulation.rank.device_name} ({options.device_reason})\n"
-        f"list cut-off {simulation.r_list:.3f} nm, nstlist {nstlist}, dt {s.dt:g} ps, {s.nsteps} steps"
+        f"list cut-off {simulation.r_list:.3f} nm, nstlist {nstlist}, {way}, {steps}"
         f"{_crowding(transport)}"
     )
 

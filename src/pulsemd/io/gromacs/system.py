@@ -119,7 +119,7 @@ def _read_reference(
         return None
     if reference is None:
         raise InputError(
-            f"has position restraints, which need reference positions; give -r (-r {conf} restrains to the start)",
+            f"has position restraints, which need reference positions; give -r {conf}, in Python reference=, to restrain them to the start",
             top,
         )
     frame = read_gro(reference)
