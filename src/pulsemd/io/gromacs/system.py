@@ -119,7 +119,8 @@ def _read_reference(
         return None
     if reference is None:
         raise InputError(
-            f"has position restraints, which need reference positions; give -r {conf}, in Python reference=, to restrain them to the start",
+            "has position restraints, which need reference positions; give -r, in Python reference= "
+            f"(-r {conf} restrains to the start)",
             top,
         )
     frame = read_gro(reference)
