@@ -154,7 +154,9 @@ def test_settings_are_checked_like_a_file(settings, message):
 
 def test_thermostat_groups_without_some_atoms_are_refused():
     files = system_files("water-ethanol")
-    with pytest.raises(InputError, match=r"tc-grps: .* is in 0 of the groups SOL; each atom has to be in one"):
+    with pytest.raises(
+        InputError, match=r"tc-grps: .* is in 0 of the groups SOL; each atom has to be in one"
+    ):
         pulsemd.Simulation.from_gromacs(
             files.configuration, files.topology, files.parameters, tc_grps=("SOL",), device="cpu"
         )
