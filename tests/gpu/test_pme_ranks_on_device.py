@@ -25,8 +25,8 @@ TURNS = 5
 
 @pytest.fixture(params=[(0,), (0, 1)], ids=["one", "two_gpus"])
 def ordinals(request, device):
-    """GPUs of the seats. Not one for two: what a kernel needs is loaded when it is first launched, which waits for
-    everything in that context, so also for the sum of a seat that waits for this one."""
+    """GPUs of the seats. Not one for two: there the kernel of the second seat did not begin while that of the first
+    waited for it, probably because a kernel is loaded at its first launch, and loading waits for the context."""
     if device.xp.cuda.runtime.getDeviceCount() <= max(request.param):
         pytest.skip("needs two GPUs")
     return request.param
