@@ -78,6 +78,12 @@ def test_mdp_dependent_value_resolved_as_gmx(tmp_path: Path, text: str, field: s
         ("fourierspacing = 0.12\n", "fourierspacing (only for coulombtype = pme)"),
         ("emtol = 10\n", "emtol (only for integrator = steep or l-bfgs)"),
         ("tau-t = 0.1\n", "tau_t (only with tcoupl)"),
+        ("nstfout = 5\n", "nstfout (forces are not written)"),
+        ("nstvout = 5\n", "nstvout (velocities are in every frame of --trajectory trr, and in no other)"),
+        (
+            "nstxout = 5\nnstxout-compressed = 9\n",
+            "nstxout (the one trajectory has the steps of nstxout_compressed)",
+        ),
         ("refcoord-scaling = com\n", "refcoord_scaling (only with pcoupl)"),
         ("integrator = steep\ntau-p = 2\n", "tau_p (not for minimisation)"),
         ("rlist = 1.2\n", "rlist (it follows from verlet_buffer_tolerance)"),

@@ -481,7 +481,15 @@ class _Reader:
         return s
 
     def _resolve_output(self, s: RunSettings) -> RunSettings:
-        """Make nstenergy a multiple of nstcalcenergy as gmx does."""
+        """Make nstenergy a multiple of nstcalcenergy as gmx does; note what is not written."""
+        if s.nstxout and s.nstxout_compressed:
+            self.ignored.append("nstxout (the one trajectory has the steps of nstxout_compressed)")
+        if s.nstvout:
+            self.ignored.append(
+                "nstvout (velocities are in every frame of --trajectory trr, and in no other)"
+            )
+        if s.nstfout:
+            self.ignored.append("nstfout (forces are not written)")
         if s.nstenergy == 0 or s.nstcalcenergy == 0:
             return s
         if s.nstcalcenergy > s.nstenergy:
