@@ -24,6 +24,14 @@ CASES = {
 }
 
 
+def write_halves(folder, n_first):
+    """An index file whose group First has the first atoms."""
+    atoms = [str(atom) for atom in range(1, 3001)]
+    text = f"[ First ]\n{' '.join(atoms[:n_first])}\n[ Rest ]\n{' '.join(atoms[n_first:])}\n"
+    (folder / "index.ndx").write_text(text)
+    return folder / "index.ndx"
+
+
 def run(folder, words, out, steps, *more):
     """Run in this process; the hash."""
     words = ["run", *words, "-o", str(folder / out), "--steps", str(steps), *COMMON, *map(str, more)]
@@ -33,11 +41,9 @@ def run(folder, words, out, steps, *more):
 
 @pytest.mark.parametrize("case", CASES)
 def test_runs_with_several_baths_have_one_hash_on_1_2_3_ranks_and_after_a_restart(tmp_path, case):
-    folder, atoms = tmp_path, [str(atom) for atom in range(1, 3001)]
-    text = f"[ First ]\n{' '.join(atoms[:1200])}\n[ Rest ]\n{' '.join(atoms[1200:])}\n"
-    (folder / "index.ndx").write_text(text)
+    folder = tmp_path
     words = write_input(folder, nstenergy=5, nstcalcenergy=5, nstlist=10, **HALVES | CASES[case])
-    words += ["-n", str(folder / "index.ndx")]
+    words += ["-n", str(write_halves(folder, 1200))]
     expected = run(folder, words, "one", 30)
     run(folder, words, "part", 17, "--ranks", 2)
     assert run(folder, words, "part", 30, "--ranks", 3, "--restart", folder / "part") == expected
@@ -65,3 +71,13 @@ def test_settings_of_groups_in_python_are_those_of_the_run():
         simulation.run(1)
     assert simulation.settings.ref_t == (310.0, 300.0)
     assert {"temperature_Protein", "temperature_non-Protein"} <= found[0].keys()
+
+
+def test_restart_with_other_atoms_in_the_groups_is_refused(tmp_path, capsys):
+    words = write_input(tmp_path, **HALVES | CASES["v-rescale"])
+    words += ["-n", str(write_halves(tmp_path, 1200))]
+    run(tmp_path, words, "part", 2)
+    write_halves(tmp_path, 1500)
+    again = ["run", *words, "-o", str(tmp_path / "part"), "--steps", "4", "--restart", str(tmp_path / "part")]
+    assert main([*again, *COMMON]) == 3
+    assert "atoms in tc-grps" in capsys.readouterr().err

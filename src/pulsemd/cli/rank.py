@@ -20,7 +20,7 @@ from pulsemd.cli.outputs import open_outputs
 from pulsemd.cli.request import RunRequest
 from pulsemd.cli.stop import StopRequest
 from pulsemd.engine.checkpoint import continued_system
-from pulsemd.engine.coupling_groups import with_coupling_groups
+from pulsemd.engine.coupling_groups import groups_of_atoms, with_coupling_groups
 from pulsemd.engine.freeze import frozen_topology
 from pulsemd.engine.gpu_control import control_of
 from pulsemd.engine.keeper import CheckpointKeeper, Limits
@@ -101,6 +101,7 @@ def _read_here(request: RunRequest) -> tuple[System, RunRequest]:
             settings,
             request.options.precision,
             configuration,
+            groups_of_atoms(settings, groups),
         )
         if request.append and (checkpoint.image is None) == (request.positions == "unwrapped"):
             raise InputError(
@@ -108,7 +109,7 @@ def _read_here(request: RunRequest) -> tuple[System, RunRequest]:
                 request.restart,
             )
         _say(f"going on from step {system.step} of {request.restart}")
-        return with_coupling_groups(replace(system, frozen_mass=frozen_mass), groups), request
+        return replace(system, frozen_mass=frozen_mass), request
     system = prepare_system(
         topology,
         table,

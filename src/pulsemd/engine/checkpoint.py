@@ -78,6 +78,7 @@ def continued_system(
     settings: RunSettings,
     precision: str,
     configuration: Configuration,
+    group_of_atom: NDArray[np.int32] | None = None,
 ) -> System:
     """The system of a checkpoint, with the topology and the settings read again.
 
@@ -88,16 +89,20 @@ def continued_system(
         Seeds of -1 are taken from the checkpoint.
     configuration : Configuration
         Of the files, whose reference positions of restraints are in their box.
+    group_of_atom : (n,) int32 or None
+        As in `System`.
 
     Raises
     ------
     InputError
         If topology, precision or a setting that may not differ is another one.
     """
-    if len(checkpoint.x) != topology.n_atoms or checkpoint.topology != hash_topology(topology, table):
+    if len(checkpoint.x) != topology.n_atoms or checkpoint.topology != hash_topology(
+        topology, table, group_of_atom
+    ):
         raise InputError(
-            f"is of another system: {len(checkpoint.x)} atoms there, {topology.n_atoms} here, or other parameters; "
-            "continue with the topology the run began with",
+            f"is of another system: {len(checkpoint.x)} atoms there, {topology.n_atoms} here, or other parameters or "
+            "atoms in tc-grps; continue with the topology and the groups the run began with",
             path,
         )
     if checkpoint.precision != precision:
@@ -138,6 +143,7 @@ def continued_system(
             Extended.unpack(checkpoint.extended),
         ),
         checkpoint.image,
+        group_of_atom=group_of_atom,
     )
 
 
@@ -167,12 +173,16 @@ def _plain(settings: RunSettings) -> dict[str, Any]:
     return plain
 
 
-def hash_topology(topology: Topology, table: LennardJonesTable) -> str:
-    """SHA-256 of every array of a topology and its parameters, names left out."""
+def hash_topology(
+    topology: Topology, table: LennardJonesTable, group_of_atom: NDArray[np.int32] | None
+) -> str:
+    """SHA-256 of every array of a topology, its parameters and its coupling groups, names left out."""
     digest = hashlib.sha256()
     for name, array in (*_arrays(topology), *_arrays(table)):
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
         digest.update(np.ascontiguousarray(array).data)
+    if group_of_atom is not None:
+        digest.update(group_of_atom.data)
     return digest.hexdigest()
 
 

@@ -9,23 +9,26 @@ from numpy.typing import NDArray
 
 from pulsemd.engine.energies import ENERGY_SCALE, MOMENTUM_SCALE, Kinetic
 from pulsemd.engine.system import System
+from pulsemd.forcefield.settings import RunSettings
 from pulsemd.halo import Transport
 from pulsemd.io.gromacs.groups import Groups
 from pulsemd.kernels.update.leapfrog import kinetic_sums, kinetic_sums_of_groups
 
 
-def with_coupling_groups(system: System, groups: Groups) -> System:
-    """The system with the coupling group of each atom, where the settings have several baths.
+def groups_of_atoms(settings: RunSettings, groups: Groups) -> NDArray[np.int32] | None:
+    """The coupling group (n_atoms,) of each atom, where the settings have several baths.
 
     Raises
     ------
     InputError
         If the groups do not hold every atom exactly once.
     """
-    s = system.settings
-    if len(s.baths) == 1:
-        return system
-    return replace(system, group_of_atom=groups.of_atoms(s.tc_grps, "tc-grps"))
+    return None if len(settings.baths) == 1 else groups.of_atoms(settings.tc_grps, "tc-grps")
+
+
+def with_coupling_groups(system: System, groups: Groups) -> System:
+    """The system with its `groups_of_atoms`."""
+    return replace(system, group_of_atom=groups_of_atoms(system.settings, groups))
 
 
 class CouplingGroups:
