@@ -109,7 +109,7 @@ def test_mesh_size_follows_the_lengths_of_box_vectors_and_given_numbers():
     assert mesh_size(box, 0.12, 4, (0, 37, 0)) == (25, 37, 52)
     assert mesh_size(box, 0.12, 4, skip_13=True) == (25, 36, 56)
     assert mesh_size(box, 0.12, 4, (0, 0, 52), skip_13=True) == (25, 36, 52)
-    with pytest.raises(InputError, match="give from pme-order = 4"):
+    with pytest.raises(InputError, match="fourier-nx = 3: give from pme-order = 4"):
         mesh_size(box, 0.12, 4, (3, 0, 0))
     with pytest.raises(InputError, match="raise it"):
         mesh_size(box, 0.001, 4)

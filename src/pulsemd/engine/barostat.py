@@ -127,7 +127,8 @@ def strain_message(strain: Float64, step: int) -> str:
     most = 100.0 * float(strain[np.argmax(np.abs(np.nan_to_num(strain, nan=np.inf) - 1.0))] - 1.0)
     return (
         f"step {step}: the barostat changed the box by {most:.3g} % since the last search; the pair list allows "
-        f"-{100 * SHRINKAGE:g} to +{100 * GROWTH:g} %; raise tau_p, lower nstlist, or equilibrate at constant volume"
+        f"-{100 * SHRINKAGE:g} to +{100 * GROWTH:g} %; raise tau_p, lower nstlist or nstpcouple, or "
+        "equilibrate at constant volume"
     )
 
 

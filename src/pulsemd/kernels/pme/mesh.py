@@ -65,11 +65,11 @@ def mesh_size(
         If a size is below the order or above 4096.
     """
     sizes = []
-    for length, wanted in zip(np.linalg.norm(box, axis=1), given, strict=True):
+    for axis, length, wanted in zip("xyz", np.linalg.norm(box, axis=1), given, strict=True):
         if wanted:
             if not order <= wanted <= _LARGEST:
                 raise InputError(
-                    f"a PME mesh of {wanted} points: give from pme-order = {order} to {_LARGEST}"
+                    f"fourier-n{axis} = {wanted}: give from pme-order = {order} to {_LARGEST} points"
                 )
             sizes.append(int(wanted))
             continue
