@@ -98,6 +98,25 @@ def test_restart_with_a_barostat_on_other_ranks_gives_the_same_hash_and_files(pu
     assert len(set(volume)) == len(volume) == 8
 
 
+def test_restart_in_a_smaller_box_keeps_the_mesh_of_the_first(pulsemd):
+    """The first box needs 36 points a side, that of the last search before the checkpoint would need 32."""
+    edge = float(system_files("water").configuration.read_text().split()[-1])
+    given = {"coulombtype": "pme", "fourierspacing": edge / 32.0015, "pcoupl": "berendsen", "tau_p": 0.5}
+    given |= {
+        "compressibility": "4.5e-5",
+        "ref_p": "1000",
+        "nstpcouple": 1,
+        "nstenergy": 5,
+        "nstcalcenergy": 5,
+    }
+    words = write_input(pulsemd.folder, nstxout_compressed=5, **given)
+    whole = run(pulsemd.folder, words, "whole", 34)
+    run(pulsemd.folder, words, "part", 27)
+    again = run(pulsemd.folder, words, "part", 34, "--restart", pulsemd.folder / "part")
+    assert again["trajectory_hash"] == whole["trajectory_hash"]
+    same_results(pulsemd.folder / "whole", pulsemd.folder / "part")
+
+
 def test_restart_of_restrained_atoms_in_a_box_that_changes_gives_the_same_hash_and_files(pulsemd):
     """The box of the checkpoint is not that of the reference positions."""
     files, path = system_files("peptide"), pulsemd.folder / "run.mdp"

@@ -144,6 +144,7 @@ def continued_system(
         ),
         checkpoint.image,
         group_of_atom=group_of_atom,
+        start_box=checkpoint.user_box if settings.pcoupl == "no" else configuration.box,
     )
 
 

@@ -31,6 +31,7 @@ MOST_SKEWED = 1.2
 def system_mesh(system: System, on_gpu: bool = False) -> Mesh:
     """The PME mesh of a system: along the vectors of the files' box, unless those of the run are much shorter.
 
+    Sizes are those of the box that the run began with, so that a continued run has the same mesh.
     On a GPU the next finer one where that of gmx transforms slowly.
 
     Raises
@@ -40,20 +41,20 @@ def system_mesh(system: System, on_gpu: bool = False) -> Mesh:
     """
     s = system.settings
     given = (s.fourier_nx, s.fourier_ny, s.fourier_nz)
-    box, frame = system.user_box, system.frame
+    box, frame, first = system.user_box, system.frame, system.first_box
     if not is_along_user_box(system):
         if any(given):
             raise InputError(
                 f"fourier-nx, -ny, -nz = {given}: the vectors of this box are much longer than they need be, "
                 "and the mesh is along shorter ones; leave the sizes out and set fourierspacing"
             )
-        box, frame = system.box, np.eye(3, dtype=np.int64)
-    return Mesh(mesh_size(box, s.fourierspacing, s.pme_order, given, on_gpu), s.pme_order, box, frame)
+        box, frame, first = system.box, np.eye(3, dtype=np.int64), system.frame @ first
+    return Mesh(mesh_size(first, s.fourierspacing, s.pme_order, given, on_gpu), s.pme_order, box, frame)
 
 
 def is_along_user_box(system: System) -> bool:
     """Whether the PME mesh is along the vectors of the files' box, else along those of the run's."""
-    return _skewness(system.user_box) <= MOST_SKEWED * _skewness(system.box)
+    return _skewness(system.first_box) <= MOST_SKEWED * _skewness(system.frame @ system.first_box)
 
 
 def _skewness(box: NDArray[np.float64]) -> float:

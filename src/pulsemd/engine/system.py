@@ -90,6 +90,8 @@ class System:
         Coupling group of each atom, where `RunSettings.baths` are several.
     frozen_mass : float, amu
         Of frozen atoms, which have none in the topology.
+    start_box : (3, 3) float64, nm, or None
+        Of the files' frame when the run began, if that was before this start.
     """
 
     topology: Topology
@@ -109,6 +111,12 @@ class System:
     given_dispersion: DispersionCorrection | None = None
     frozen_mass: float = 0.0
     group_of_atom: NDArray[np.int32] | None = None
+    start_box: NDArray[np.float64] | None = None
+
+    @property
+    def first_box(self) -> NDArray[np.float64]:
+        """Box (3, 3) in nm of the files' frame when the run began."""
+        return self.user_box if self.start_box is None else self.start_box
 
     @property
     def cell(self) -> Cell:
