@@ -116,12 +116,10 @@ def continued_system(
         start = checkpoint.searched
         if checkpoint.searched_box is not None and checkpoint.searched_user_box is not None:
             cell = Cell(checkpoint.searched_box, checkpoint.searched_user_box)
+    first = checkpoint.user_box if settings.pcoupl == "no" else configuration.box
     restrained = None
-    if configuration.reference is not None:
-        box = (
-            checkpoint.user_box if settings.pcoupl == "no" else configuration.box
-        )  # with which they have scaled
-        restrained = lattice_transform(to_lattice(configuration.reference, box), checkpoint.frame)
+    if configuration.reference is not None:  # in the first box, with which they have scaled
+        restrained = lattice_transform(to_lattice(configuration.reference, first), checkpoint.frame)
     return System(
         topology,
         table,
@@ -144,7 +142,7 @@ def continued_system(
         ),
         checkpoint.image,
         group_of_atom=group_of_atom,
-        start_box=checkpoint.user_box if settings.pcoupl == "no" else configuration.box,
+        start_box=first,
     )
 
 
