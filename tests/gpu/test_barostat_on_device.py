@@ -29,6 +29,7 @@ LAYERS = BAROSTAT | {
 }  # fmt: skip
 MOVING = BAROSTAT | {"pcoupl": "parrinello-rahman", "tcoupl": "nose-hoover"}
 LAYERS_MOVE = LAYERS | {"pcoupl": "parrinello-rahman", "nstpcouple": 2}
+FIXED_HEIGHT = LAYERS_MOVE | {"compressibility": (LAYERS["compressibility"][0], 0.0)}
 WEAK = BAROSTAT | {"pcoupl": "berendsen", "tcoupl": "berendsen"}
 
 
@@ -47,8 +48,8 @@ def states(system, device, precision, steps):
 @pytest.mark.parametrize("precision", ["fast", "reproducible"])
 @pytest.mark.parametrize(
     "how",
-    [BAROSTAT, LAYERS, WEAK, MOVING, LAYERS_MOVE],
-    ids=["isotropic", "semiisotropic", "berendsen", "moving", "layers move"],
+    [BAROSTAT, LAYERS, WEAK, MOVING, LAYERS_MOVE, FIXED_HEIGHT],
+    ids=["isotropic", "semiisotropic", "berendsen", "moving", "layers move", "fixed height"],
 )
 @pytest.mark.parametrize("coulomb", ["reaction-field", "pme"])
 def test_cell_on_device_follows_cpu(device, tmp_path, how, precision, coulomb):

@@ -123,8 +123,9 @@ struct MovingBox {
 
     __device__ double energy(const Cell& cell, const Barostat& b, double volume) const {
         const double* r = cell.rates;
-        const double motion =
-            0.5 * (r[0] * r[0] * (squares[0] + squares[1]) / mass[0] + r[1] * r[1] * squares[2] / mass[1]);
+        double motion = 0.0;  // a direction of no compressibility stands
+        if (mass[0] > 0.0) motion += 0.5 * r[0] * r[0] * (squares[0] + squares[1]) / mass[0];
+        if (mass[1] > 0.0) motion += 0.5 * r[1] * r[1] * squares[2] / mass[1];
         return (motion + (2.0 * b.wanted[0] + b.wanted[1]) / 3.0 * volume) / BAR;
     }
 
