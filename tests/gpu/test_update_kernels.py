@@ -11,7 +11,8 @@ from pulsemd.engine.movers import ConstrainedGroups, water_kinds
 from pulsemd.kernels.constraints.gpu_sites import water_sites
 from pulsemd.kernels.constraints.shake import leapfrog_shake
 from pulsemd.kernels.constraints.virtual_sites import construct_sites, spread_sites
-from pulsemd.kernels.update.gpu import NO_ERROR, GpuUpdate, UpdateConstants
+from pulsemd.kernels.update.gpu import NO_ERROR, GpuUpdate
+from pulsemd.kernels.update.gpu_tables import UpdateConstants
 from pulsemd.kernels.update.leapfrog import kinetic_sums, leapfrog_free, leapfrog_settle, new_scratch
 from pulsemd.topology.virtual_sites import Site, SiteKind, virtual_sites
 from systems import bundled_system

@@ -15,7 +15,7 @@ from pulsemd.io.gromacs.system import read_top
 from pulsemd.kernels.bonded import gpu as gpu_bonded
 from pulsemd.kernels.bonded.gpu import kinds_without_kernel
 from pulsemd.kernels.update.cuda_programs import GROUP_SIZES
-from pulsemd.kernels.update.gpu import oversized_group
+from pulsemd.kernels.update.gpu_tables import oversized_group
 from pulsemd.systems import system_files
 
 TOPOLOGY = SimpleNamespace(terms={})

@@ -15,7 +15,7 @@ from pulsemd.engine.system import System
 from pulsemd.halo import Transport
 from pulsemd.halo.rungs.ladder import GPU_RUNGS
 from pulsemd.kernels.bonded.gpu import kinds_without_kernel
-from pulsemd.kernels.update.gpu import oversized_group
+from pulsemd.kernels.update.gpu_tables import oversized_group
 from pulsemd.topology.groups import MOST_TOGETHER
 from pulsemd.topology.records import Topology
 

@@ -11,7 +11,7 @@ from pulsemd.engine.extended import thermostat_mass
 from pulsemd.engine.movers import ConstrainedGroups, water_kinds
 from pulsemd.engine.networks import ConstraintNetworks
 from pulsemd.engine.system import System
-from pulsemd.kernels.update.gpu import UpdateConstants
+from pulsemd.kernels.update.gpu_tables import UpdateConstants
 
 
 def update_constants(system: System) -> UpdateConstants:

@@ -23,8 +23,9 @@ from pulsemd.kernels.nonbonded.spec import Precision
 from pulsemd.kernels.search.gpu_grid import Region
 from pulsemd.kernels.search.gpu_layout import SUPERCLUSTER, Slots
 from pulsemd.kernels.search.gpu_lists import OWNED_SUPERCLUSTERS, ListCounts
-from pulsemd.kernels.update.gpu import GpuUpdate, UpdateConstants
+from pulsemd.kernels.update.gpu import GpuUpdate
 from pulsemd.kernels.update.gpu_cell import GpuCell
+from pulsemd.kernels.update.gpu_tables import UpdateConstants
 
 
 @dataclass(frozen=True)
