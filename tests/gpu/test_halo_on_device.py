@@ -14,6 +14,8 @@ from pulsemd.halo.device.ranks import run_ranks
 from pulsemd.halo.device.transport import ExchangeOptions
 from pulsemd.halo.rungs.conformance import storm
 
+pytestmark = pytest.mark.gpu
+
 TIMEOUT = 2.0
 MD_ROWS = [("int32", 4), ("int64", 4), ("float32", 4)]
 SLOW = "delay rank=1 us=3000; delay rank=2 us=3000"

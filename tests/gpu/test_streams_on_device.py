@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
+
+pytestmark = pytest.mark.gpu
 
 
 def test_capture_of_two_branches_runs_both_and_counts_its_nodes(device: Any) -> None:
