@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from step_settings import TEN_STEPS
 
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.reporters import Reporter
@@ -19,27 +20,15 @@ from pulsemd.io.gromacs.system import read_system
 from pulsemd.systems import system_files
 
 STEPS = 10
-SETTINGS = """
-integrator = md
-dt = 0.002
-nsteps = 10
-nstcalcenergy = 1
-nstenergy = 1
-nstlist = 20
-verlet-buffer-tolerance = -1
-rlist = 1.2
-rcoulomb = 1.0
-rvdw = 1.0
-vdw-modifier = potential-shift
-constraints = h-bonds
-constraint-algorithm = shake
-shake-tol = 1e-12
-continuation = yes
+SETTINGS = (
+    TEN_STEPS
+    + """
 comm-mode = none
 nstxout = 1
 nstpcouple = 1
 tau-p = 2
 """
+)
 REACTION_FIELD = "coulombtype = reaction-field\nepsilon-rf = 0\n"
 PME = "coulombtype = pme\nfourier-nx = 40\nfourier-ny = 40\nfourier-nz = 40\npme-order = 5\n"
 ONE_BAR = "compressibility = 4.5e-5\nref-p = 1\n"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from step_settings import TEN_STEPS
 
 from pulsemd.engine.coupling_groups import with_coupling_groups
 from pulsemd.engine.options import RunOptions
@@ -20,28 +21,16 @@ from pulsemd.io.gromacs.groups import Groups
 from pulsemd.io.gromacs.system import read_system
 from pulsemd.systems import system_files
 
-SETTINGS = """
-integrator = md
-dt = 0.002
-nsteps = 10
-nstcalcenergy = 1
-nstenergy = 1
-nstlist = 20
-verlet-buffer-tolerance = -1
-rlist = 1.2
-rcoulomb = 1.0
-rvdw = 1.0
+SETTINGS = (
+    TEN_STEPS
+    + """
 coulombtype = reaction-field
 epsilon-rf = 0
-vdw-modifier = potential-shift
-constraints = h-bonds
-constraint-algorithm = shake
-shake-tol = 1e-12
-continuation = yes
 nsttcouple = 1
 nh-chain-length = 1
 ref-t = 300 350
 """
+)
 PROTEIN = "tc-grps = Protein non-Protein\ncomm-mode = none\n"
 HOOVER = PROTEIN + "tcoupl = nose-hoover\ntau-t = 0.5 0.2\n"
 WEAK = PROTEIN + "tcoupl = berendsen\ntau-t = 0.1 -1\n"

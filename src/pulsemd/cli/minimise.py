@@ -19,7 +19,7 @@ from pulsemd.engine.minimise import MAX_FORCE, Minimum, energies_of, minimise
 from pulsemd.engine.simulation import Simulation
 from pulsemd.halo import Transport
 from pulsemd.io.energies import EnergyWriter, write_xvg
-from pulsemd.io.gromacs.mdp import to_mdp
+from pulsemd.io.gromacs.mdp_writer import to_mdp
 from pulsemd.io.output import write_whole
 from pulsemd.report.summary import rank_report, summarize, write_summary
 

@@ -18,7 +18,7 @@ from pulsemd.engine.system import System
 from pulsemd.halo import Transport
 from pulsemd.io.energies import EnergyWriter, write_xvg
 from pulsemd.io.gromacs.gro_writer import write_gro
-from pulsemd.io.gromacs.mdp import to_mdp
+from pulsemd.io.gromacs.mdp_writer import to_mdp
 from pulsemd.io.output import replacing, write_whole
 from pulsemd.io.trajectory import DcdWriter
 from pulsemd.io.xdr import XdrWriter

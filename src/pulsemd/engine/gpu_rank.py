@@ -24,7 +24,6 @@ from pulsemd.engine.blowup import Failure, find_overlap
 from pulsemd.engine.cell import Cell
 from pulsemd.engine.coupling import StepFlags, degrees_of_freedom, kinetic_intervals, scales_box
 from pulsemd.engine.energies import ENERGY_SCALE, FORCE_SCALE, N_PAIR_SUMS, N_SUMS, SLOTS, VIRIAL, StepSums
-from pulsemd.engine.extended import Extended
 from pulsemd.engine.gpu_barostat import DeviceCells, gpu_cell
 from pulsemd.engine.gpu_constants import update_constants
 from pulsemd.engine.gpu_failure import failure_on_device
@@ -278,24 +277,6 @@ class GpuRank(GpuSteps):
         """The cell of those positions."""
         return self._cells[self._ahead is None]
 
-    def read_work(self) -> tuple[float, float]:
-        """Work of the thermostat and of the barostat so far, kJ/mol; waits for the device."""
-        return float(self._update.read()["work"]), self._box.read()[1]
-
-    def read_extended(self) -> Extended:
-        """Variables of thermostat and barostat now; waits for the device."""
-        control = self._update.read()
-        return Extended(float(control["xi"]), float(control["friction"]), *self._box.read()[2])
-
-    def read_cell(self) -> Cell:
-        """The cell now; waits for the device."""
-        return self._box.read()[0]
-
-    @property
-    def strained(self) -> str:
-        """Why the barostat stopped scaling the box; '': it did not."""
-        return self._box.strained
-
     def failure(self) -> Failure | None:
         """What went wrong first since the start; waits for the device."""
         copies = (self._ahead or self._mirror.take())()
@@ -333,6 +314,9 @@ class GpuRank(GpuSteps):
 
     def _set_step(self, step: int) -> None:
         self._update.set_step(step)
+
+    def _read_control(self) -> np.void:
+        return self._update.read()
 
     def _end_run(self, n: int) -> None:
         self._update.tick(n)

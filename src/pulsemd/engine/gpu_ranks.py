@@ -23,7 +23,6 @@ from pulsemd.engine.coupling import (
     degrees_of_freedom,
 )
 from pulsemd.engine.energies import ENERGY_SCALE, N_PAIR_SUMS, N_SUMS, StepSums
-from pulsemd.engine.extended import Extended
 from pulsemd.engine.gpu_barostat import cells_of_parts
 from pulsemd.engine.gpu_constants import update_constants
 from pulsemd.engine.gpu_failure import first_failure
@@ -237,24 +236,6 @@ class GpuRanks(GpuSteps):
         self._search.catch_up()
         return joined_rows([part.searched(self._search.is_under_way) for part in self._parts])
 
-    def read_work(self) -> tuple[float, float]:
-        """Work of the thermostat and of the barostat so far, kJ/mol; waits for the device."""
-        return float(self._parts[0].update.read()["work"]), self._box.read()[1]
-
-    def read_extended(self) -> Extended:
-        """Variables of thermostat and barostat now; waits for the device."""
-        control = self._parts[0].update.read()
-        return Extended(float(control["xi"]), float(control["friction"]), *self._box.read()[2])
-
-    def read_cell(self) -> Cell:
-        """The cell now; waits for the device."""
-        return self._box.read()[0]
-
-    @property
-    def strained(self) -> str:
-        """Why the barostat stopped scaling the box, the same on all ranks; '': it did not."""
-        return self._box.strained
-
     def failure(self) -> Failure | None:
         """What went wrong first since the start; waits for the device.
 
@@ -290,6 +271,9 @@ class GpuRanks(GpuSteps):
     def _set_step(self, step: int) -> None:
         for part in self._parts:
             part.update.set_step(step)
+
+    def _read_control(self) -> np.void:
+        return self._parts[0].update.read()
 
     def _end_run(self, n: int) -> None:
         self._step.end()

@@ -7,8 +7,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from pulsemd.device.cuda import CudaDevice
+from pulsemd.engine.cell import Cell
 from pulsemd.engine.coupling import StepFlags, coupling_phase, step_flags
+from pulsemd.engine.extended import Extended
+from pulsemd.engine.gpu_barostat import DeviceCells
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.system import System
 from pulsemd.schedule.graphs import StepGraphs
@@ -27,6 +32,7 @@ class GpuSteps(ABC):
 
     system: System
     device: CudaDevice
+    _box: DeviceCells
     _phases: tuple[Phase, ...]
 
     def _prepare_steps(self, options: RunOptions, no_graph: str, priorities: bool) -> None:
@@ -70,6 +76,10 @@ class GpuSteps(ABC):
     @abstractmethod
     def _end_run(self, n: int) -> None:
         """Finish a run of ``n`` steps."""
+
+    @abstractmethod
+    def _read_control(self) -> np.void:
+        """The device's record `CONTROL` of the update, of any rank here; waits for the device."""
 
     @abstractmethod
     def _moved_arrays(self) -> list[Any]:
@@ -145,6 +155,24 @@ class GpuSteps(ABC):
         self._restart_forces()
 
     # ---- what is read from outside ------------------------------------------------------------------------------
+
+    def read_work(self) -> tuple[float, float]:
+        """Work of the thermostat and of the barostat so far, kJ/mol; waits for the device."""
+        return float(self._read_control()["work"]), self._box.read()[1]
+
+    def read_extended(self) -> Extended:
+        """Variables of thermostat and barostat now; waits for the device."""
+        control = self._read_control()
+        return Extended(float(control["xi"]), float(control["friction"]), *self._box.read()[2])
+
+    def read_cell(self) -> Cell:
+        """The cell now; waits for the device."""
+        return self._box.read()[0]
+
+    @property
+    def strained(self) -> str:
+        """Why the barostat stopped scaling the box, the same on all ranks; '': it did not."""
+        return self._box.strained
 
     @property
     def device_bytes(self) -> int:

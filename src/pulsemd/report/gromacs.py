@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 from pulsemd.base.errors import PulseMDError
 from pulsemd.forcefield.settings import RunSettings
-from pulsemd.io.gromacs.mdp import to_mdp
+from pulsemd.io.gromacs.mdp_writer import to_mdp
 
 PROGRAMS = ("gmx_d", "gmx")
 """Looked for in this order: double precision first."""

@@ -8,7 +8,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import MISSING, fields, replace
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, NoReturn
@@ -16,10 +16,9 @@ from typing import Any, NoReturn
 from pulsemd.base.errors import InputError
 from pulsemd.forcefield.settings import RunSettings
 from pulsemd.io.gromacs.mdp_options import CANONICAL, FIXED, HONOURED, IGNORED, Entry, real, squeeze
+from pulsemd.io.gromacs.mdp_writer import DEFAULTS, OF_BAROSTAT, OF_GROUPS, to_mdp, word_of
 
 log = logging.getLogger(__name__)
-
-_DEFAULTS: Mapping[str, Any] = {f.name: f.default for f in fields(RunSettings) if f.default is not MISSING}
 
 
 def read_settings(path: str | PathLike[str]) -> tuple[RunSettings, dict[str, Any]]:
@@ -72,38 +71,14 @@ def override_settings(settings: RunSettings, values: Mapping[str, Any]) -> RunSe
     if not values:
         return settings
     entries = {squeeze(entry.name): entry for entry in _mdp_entries("settings", to_mdp(settings))}
-    for name in _OF_GROUPS & {entry.name.replace("-", "_") for entry in entries.values()}:
-        entries[squeeze(name)] = Entry(name, _word(name, getattr(settings, name)), 1)  # for other groups too
+    for name in OF_GROUPS & {entry.name.replace("-", "_") for entry in entries.values()}:
+        entries[squeeze(name)] = Entry(
+            name, word_of(name, getattr(settings, name)), 1
+        )  # for other groups too
     for name, value in values.items():
-        entries[squeeze(name)] = Entry(name, _word(name, value), 1)
+        entries[squeeze(name)] = Entry(name, word_of(name, value), 1)
     changed = _Reader("settings", entries.values()).settings()
     return replace(changed, ignored=settings.ignored)
-
-
-def to_mdp(settings: RunSettings) -> str:
-    """Write settings as the text of a .mdp file that reads back to the same."""
-    lines = []
-    for name, default in _DEFAULTS.items():
-        value = getattr(settings, name)
-        if name == "ignored" or (value == default and isinstance(default, tuple)):
-            continue
-        if not settings.has_temperature and name in ("tc_grps", "tau_t", "ref_t"):
-            continue
-        if settings.pcoupl == "no" and name in _OF_BAROSTAT:
-            continue
-        alike = name in _OF_GROUPS and not isinstance(value, tuple)
-        times = len(settings.tc_grps) if alike else 1  # one value for each group
-        lines.append(f"{name.replace('_', '-'):<24} = {' '.join([_word(name, value)] * times)}")
-    return "\n".join(lines) + "\n"
-
-
-def _word(name: str, value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, (tuple, list)):
-        flag = {"include": "-I", "define": "-D"}.get(name, "")
-        return " ".join(f"{flag}{word}" for word in value)
-    return str(value)
 
 
 def _entries(path: str | PathLike[str]) -> tuple[list[Entry], dict[str, Any]]:
@@ -144,7 +119,7 @@ def _toml_entries(path: str | PathLike[str], text: str) -> tuple[list[Entry], di
         if isinstance(value, dict):
             raise InputError(f"unknown table [{name}]; the only one is [pulsemd]", path, line)
         words = value if isinstance(value, list) else [value]
-        entries.append(Entry(name, " ".join(_word("", word) for word in words), line))
+        entries.append(Entry(name, " ".join(word_of("", word) for word in words), line))
     if not isinstance(table, dict):
         raise InputError("pulsemd must be a table: [pulsemd]", path, 1)
     return entries, table
@@ -158,11 +133,6 @@ _STEPS_PER_SWING = 20
 
 _LEAST_PER_SWING = 5
 """With pi or fewer its swings grow without bound."""
-
-_OF_GROUPS = frozenset(("tau_t", "ref_t"))
-"""One value for each of tc_grps."""
-
-_OF_BAROSTAT = ("pcoupltype", "nstpcouple", "tau_p", "compressibility", "ref_p", "refcoord_scaling")
 
 _SUCH_AS = {"compressibility": "4.5e-5 (1/bar, water)", "ref_p": "1 (bar)"}
 
@@ -186,7 +156,7 @@ _ONLY_WITH = (
 _MINIMISATION = ("emtol", "emstep", "nbfgscorr")
 
 _ONLY_IN_TIME = (
-    *("tcoupl", "tc_grps", "tau_t", "ref_t", "nsttcouple", "pcoupl", *_OF_BAROSTAT),
+    *("tcoupl", "tc_grps", "tau_t", "ref_t", "nsttcouple", "pcoupl", *OF_BAROSTAT),
     *("gen_vel", "gen_temp", "nstxout", "nstvout", "nstfout", "nstxout_compressed"),
 )
 """Options of moves in time alone, those of their trajectories included."""
@@ -285,7 +255,7 @@ class _Reader:
         for names, other, value in _ONLY_WITH:
             if getattr(s, other) != value:
                 given = [name for name in names if name in self.values]
-                self.ignored += [f"{name} (only with {other} = {_word(other, value)})" for name in given]
+                self.ignored += [f"{name} (only with {other} = {word_of(other, value)})" for name in given]
 
     def _check_numbers(self, s: RunSettings) -> None:
         for name in ("dt", "epsilon_r", "rcoulomb", "rvdw"):
@@ -366,9 +336,9 @@ class _Reader:
                 f"integrator = l-bfgs moves atoms freely, not with constraints = {s.constraints}; use constraints = "
                 "none, or integrator = steep",
             )
-        given = [name for name in _ONLY_IN_TIME if getattr(s, name) != _DEFAULTS[name]]
+        given = [name for name in _ONLY_IN_TIME if getattr(s, name) != DEFAULTS[name]]
         self.ignored += [f"{name} (not for minimisation)" for name in given]
-        return replace(s, **{name: _DEFAULTS[name] for name in _ONLY_IN_TIME})
+        return replace(s, **{name: DEFAULTS[name] for name in _ONLY_IN_TIME})
 
     def _resolve_coupling(self, s: RunSettings) -> RunSettings:
         if s.nstcomm == 0:
@@ -380,7 +350,7 @@ class _Reader:
         if s.tcoupl == "no":
             given = [name for name in ("tc_grps", "tau_t", "ref_t", "nsttcouple") if name in self.values]
             self.ignored += [f"{name} (only with tcoupl)" for name in given]
-            return replace(s, **{name: _DEFAULTS[name] for name in given})
+            return replace(s, **{name: DEFAULTS[name] for name in given})
         self._check_bath(s, "tcoupl")
         coupled = [bath for bath in s.baths if bath.tau_t > 0]
         if s.tcoupl == "nose-hoover" and any(bath.ref_t == 0 for bath in coupled):
@@ -388,8 +358,8 @@ class _Reader:
         swings = s.tcoupl == "nose-hoover"
         shortest = min(bath.tau_t for bath in coupled)
         if s.nsttcouple == -1 or (swings and "nsttcouple" not in self.values):
-            most = max(1, int(shortest / (_STEPS_PER_SWING * s.dt))) if swings else _DEFAULTS["nsttcouple"]
-            s = replace(s, nsttcouple=min(most, _DEFAULTS["nsttcouple"]))
+            most = max(1, int(shortest / (_STEPS_PER_SWING * s.dt))) if swings else DEFAULTS["nsttcouple"]
+            s = replace(s, nsttcouple=min(most, DEFAULTS["nsttcouple"]))
         if s.nsttcouple < 1:
             self.refuse(
                 "nsttcouple", f"nsttcouple = {s.nsttcouple} must be at least 1, or -1 for the default"
@@ -424,7 +394,7 @@ class _Reader:
         given = [name for name in ("tcoupl", "nsttcouple") if name in self.values]
         self.ignored += [f"{name} (integrator = sd is a thermostat itself)" for name in given]
         self._check_bath(s, "integrator")
-        return replace(s, **{name: _DEFAULTS[name] for name in ("tcoupl", "nsttcouple")})
+        return replace(s, **{name: DEFAULTS[name] for name in ("tcoupl", "nsttcouple")})
 
     def _check_bath(self, s: RunSettings, name: str) -> None:
         asked = f"{name} = {getattr(s, name)}"
@@ -441,7 +411,7 @@ class _Reader:
             )
         if any(tau_t not in (0.0, -1.0) for tau_t in uncoupled):
             self.refuse("tau_t", "tau_t must be positive, or -1 for a group that is not coupled")
-        for option in sorted(_OF_GROUPS):
+        for option in sorted(OF_GROUPS):
             if self.words[option] not in (1, len(s.tc_grps)):
                 self.refuse(
                     option,
@@ -452,9 +422,9 @@ class _Reader:
         if s.minimises:
             return s
         if s.pcoupl == "no":
-            given = [name for name in _OF_BAROSTAT if name in self.values]
+            given = [name for name in OF_BAROSTAT if name in self.values]
             self.ignored += [f"{name} (only with pcoupl)" for name in given]
-            return replace(s, **{name: _DEFAULTS[name] for name in given})
+            return replace(s, **{name: DEFAULTS[name] for name in given})
         if s.pcoupl == "c-rescale" and not s.has_temperature:
             self.refuse(
                 "pcoupl", "pcoupl = c-rescale needs a temperature: set tcoupl or integrator = sd, with ref_t"
@@ -473,7 +443,7 @@ class _Reader:
             self.refuse("compressibility", "compressibility must not be negative, nor 0 in every direction")
         if s.nstpcouple == -1:
             most = int(s.tau_p / (_STEPS_PER_TAU * s.dt))
-            return replace(s, nstpcouple=max(1, min(_DEFAULTS["nstpcouple"], most)))
+            return replace(s, nstpcouple=max(1, min(DEFAULTS["nstpcouple"], most)))
         if s.nstpcouple < 1:
             self.refuse(
                 "nstpcouple", f"nstpcouple = {s.nstpcouple} must be at least 1, or -1 for the default"
