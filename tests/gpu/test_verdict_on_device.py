@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pulsemd.base.errors import PeerError, UnstableError
+from pulsemd.base.errors import DomainError, PeerError, UnstableError
 from pulsemd.domain.verdict import Verdict, checks_of, columns_of
 from pulsemd.engine import gpu_fields
 from pulsemd.engine.gpu_search import PartSearch
@@ -31,6 +31,8 @@ def test_failed_checks_and_columns_are_summed_over_ranks(device):
     verdict.reject()
     verdict.launch()
     assert here.to_host(verdict.totals)[0] == 6
+    with pytest.raises(DomainError, match="at most 63"):
+        Verdict(transport, 64)
 
 
 def test_all_but_the_first_search_on_the_device_are_as_usual(device, monkeypatch):

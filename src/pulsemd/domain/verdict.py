@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from pulsemd.base.errors import DomainError
 from pulsemd.domain.cuda_programs import THREADS, verdict_program
 from pulsemd.halo.device.transport import GpuTransport
 
@@ -40,9 +41,18 @@ class Verdict:
     ----------
     totals : (1 + n_columns,) int64, device
         Over all ranks: checks that failed, then the sums.
+
+    Raises
+    ------
+    DomainError
+        If there are more columns than the kernel has room for.
     """
 
     def __init__(self, transport: GpuTransport, n_columns: int) -> None:
+        if n_columns > MOST_COLUMNS:
+            raise DomainError(
+                f"a search on the device has {n_columns} numbers to sum, at most {MOST_COLUMNS} fit"
+            )
         self._device, self._n_columns = transport.device, n_columns
         self._reduce = transport.reduce(1 + n_columns, np.int64)
         self.totals = self._reduce.sum(self._reduce.values)[0]
