@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -209,6 +210,8 @@ def test_run_command_on_device_writes_its_choice_into_the_summary(device, pulsem
 
 
 def test_several_ranks_on_one_gpu_are_refused_with_the_remedy(device, pulsemd):
-    done = pulsemd("run", "water", "-o", "out", "--device", "cuda", "--ranks", 2)
+    one = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
+    command = ("run", "water", "-o", "out", "--device", "cuda", "--ranks", 2)
+    done = pulsemd(*command, env={"CUDA_VISIBLE_DEVICES": one})
     assert done.returncode == 4
     assert "use fewer --ranks" in done.stderr

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.gpu
 
 TIMEOUT = 2.0
 MD_ROWS = [("int32", 4), ("int64", 4), ("float32", 4)]
+DIRECT = GRID_CASES[6]
 SLOW = "delay rank=1 us=3000; delay rank=2 us=3000"
 
 
@@ -59,40 +60,73 @@ def test_suite_without_a_wait_for_rows_fails(device, wait):
 @pytest.mark.parametrize("options", [{}, {"put_ranks": (0, 3, 5)}, {"way": "pull"}, {"way": "push"}])
 def test_rows_of_molecular_dynamics_in_scattered_slots_arrive(device, kind, options):
     (transport,) = local_transports("nvshmem-fused", 8, (0,), TIMEOUT, options=ExchangeOptions(**options))
-    for case in (ONE_PULSE, TWO_PULSES, GRID_CASES[6]):
+    for case in (ONE_PULSE, TWO_PULSES, DIRECT):
         pairs = [case.plan((2, 2, 2), rank) for rank in transport.ranks]
         storm(transport, pairs, kind, True, case.name)
 
 
-def bound(transport, case=ONE_PULSE, grid=(2,), **options):
-    """A channel of positions on a grid, with its array and plans."""
+def bound(transport, case=ONE_PULSE, grid=(2,), room_for=None, **options):
+    """A channel of positions on a grid, with its array (with room for another case) and plans."""
     plans = [case.plan(grid, rank)[0] for rank in transport.ranks]
-    n_rows = max(case.plan(grid, rank)[0].n_local for rank in range(int(np.prod(grid))))
+    n_rows = max((room_for or case).plan(grid, rank)[0].n_local for rank in range(transport.size))
     array = transport.allocate("rows", n_rows, 4, np.int32)
     return transport.channel(plans, array, **options), array, plans
 
 
-def test_captured_exchange_replayed_over_a_rebind_brings_new_rows(device):
-    (transport,) = local_transports("nvshmem-fused", 2, (0,), TIMEOUT)
-    channel, array, plans = bound(transport)
-    channel.forward()
-    graph = transport.device.capture(channel.forward)
+@pytest.mark.parametrize("name", ["nvshmem-fused", "nvshmem-pulse"])
+@pytest.mark.parametrize(
+    "options", [{}, {"put_ranks": (1,)}, {"way": "pull"}], ids=["stores", "puts", "pull"]
+)
+def test_captured_exchange_replayed_over_a_rebind_brings_new_rows(device, name, options):
+    """There and back, over plans with fewer rows and pulses, with more again, with and without forwarding."""
+    (transport,) = local_transports(name, 4, (0,), TIMEOUT, options=ExchangeOptions(**options))
+    cases = [ONE_PULSE, TWO_PULSES, DIRECT, TWO_PULSES]
+    channel, array, _ = bound(transport, TWO_PULSES, (2, 2))
+    for case in cases:  # then there is room for the tables of each
+        channel.rebind([case.plan((2, 2), rank)[0] for rank in transport.ranks])
+    there, back = (transport.device.capture(work) for work in (channel.forward, channel.reverse))
     generation = channel.generation
-    for value in (3, 5):
+    for turn, case in enumerate(cases * 5):
+        plans, ids = zip(*(case.plan((2, 2), rank) for rank in transport.ranks), strict=True)
         channel.rebind(plans)
-        for k, plan in enumerate(plans):
-            array[k, : plan.n_owned] = value + k
-        transport.device.synchronize()
-        graph()
+        wanted = [np.tile(8 * own[:, None] + 4096 * turn, 4).astype(np.int32) for own in ids]
+        set_rows(transport, array, [rows[: plan.n_owned] for rows, plan in zip(wanted, plans, strict=True)])
+        there()
         transport.check()
-        rows = transport.device.to_host(array)
+        found = transport.device.to_host(array)
+        assert all((found[k, : len(rows)] == rows).all() for k, rows in enumerate(wanted)), case.name
+        back()
+        transport.check()
+        found = transport.device.to_host(array)
+        ghosts = np.concatenate([own[plan.n_owned :] for own, plan in zip(ids, plans, strict=True)])
         for k, plan in enumerate(plans):
-            assert (rows[k, plan.n_owned : plan.n_local] == value + 1 - k).all()
+            times = 1 + (ids[k][: plan.n_owned, None] == ghosts).sum(1, keepdims=True)
+            assert (found[k, : plan.n_owned] == wanted[k][: plan.n_owned] * times).all(), case.name
     assert channel.generation == generation
 
 
-def test_rows_that_never_arrive_end_the_wait_with_a_report(device):
-    transports = local_transports("nvshmem-fused", 2, (0, 0), 0.3, options=ExchangeOptions(share=0.25))
+def set_rows(transport, array, rows):
+    """Write the first rows of each plan-rank, in the stream of its exchanges."""
+    with transport.device.current():
+        for k, own in enumerate(rows):
+            array[k, : len(own)] = transport.device.to_device(own)
+
+
+def test_rebind_to_more_pulses_makes_captured_exchanges_invalid(device):
+    (transport,) = local_transports("nvshmem-fused", 4, (0,), TIMEOUT)
+    channel, _, plans = bound(transport, ONE_PULSE, (2, 2), room_for=TWO_PULSES)
+    generation = channel.generation
+    channel.rebind(plans)
+    assert channel.generation == generation
+    channel.rebind([TWO_PULSES.plan((2, 2), rank)[0] for rank in transport.ranks])
+    assert channel.generation > generation
+
+
+@pytest.mark.parametrize("pulse", [0, 1])
+def test_rows_that_never_arrive_end_the_wait_with_a_report(device, pulse):
+    """Of the only pulse that waits: of several the first whose wait expires is reported."""
+    others = f"skip pulse={1 - pulse} wait=arrival"
+    transports = local_transports("nvshmem-fused", 2, (0, 0), 0.3, others, ExchangeOptions(share=0.25))
 
     def run(transport):
         channel, _, _ = bound(transport)
@@ -109,7 +143,8 @@ def test_rows_that_never_arrive_end_the_wait_with_a_report(device):
 
     started = time.monotonic()
     reports = on_every_seat(transports, run)
-    assert "rank 0 waited 0.3 s for rank 1: pulse 0, epoch 1 of channel 'rows', forward: rows" in reports[0]
+    awaited = f"rank 0 waited 0.3 s for rank 1: pulse {pulse}, epoch 1 of channel 'rows', forward: rows"
+    assert awaited in reports[0]
     assert "a wait of another process expired" in reports[1]
     assert time.monotonic() - started < 60
 
