@@ -69,6 +69,7 @@ def bench_md(args: argparse.Namespace) -> int:
             out=Path(args.out) if args.out else None,
             about={"date": datetime.date.today().isoformat(), "commit": _commit()},
         )
+        print(f"starting {args.gpus} process(es) with a GPU each", file=sys.stderr, flush=True)
         rows += launch_gpus(
             args.gpus,
             "pulsemd.cli.md_bench:measure",

@@ -38,6 +38,8 @@ COLUMNS: Final = (
 )  # fmt: skip
 """Columns of the results: those of all benchmarks, then those of this one."""
 
+_START = time.perf_counter()
+
 _WARM = 3
 """List lifetimes before the measured ones where steps are graphs: the first two record them. Else one is enough."""
 
@@ -115,6 +117,7 @@ def measure(world: GpuWorld, bench: MdBench) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for name in bench.systems:
         for n_atoms in bench.atoms:
+            _tell(world.process, f"building {name}, {n_atoms} atoms")
             system = liquid(name, n_atoms, bench.nstlist)
             for found in _rows(world, replace(bench, systems=(name,)), system):
                 rows.append(dict.fromkeys(COLUMNS, "") | bench.about | found)
@@ -122,6 +125,12 @@ def measure(world: GpuWorld, bench: MdBench) -> list[dict[str, Any]]:
                 if world.process == 0:
                     _keep(bench, rows[-1], world.n_processes)
     return rows
+
+
+def _tell(first: int, text: str) -> None:
+    """Say, where ``first`` is 0, what begins and after how many seconds, so that nobody waits without a word."""
+    if first == 0:
+        print(f"[{time.perf_counter() - _START:6.1f} s] {text}", file=sys.stderr, flush=True)
 
 
 def _keep(bench: MdBench, row: dict[str, Any], n_gpus: int) -> None:
@@ -150,10 +159,7 @@ def _rows(world: GpuWorld, bench: MdBench, system: System) -> Iterator[dict[str,
     for plan in bench.plans:
         for rung in bench.rungs:
             named = here | {"plan": plan, "transport": rung}
-            if world.process == 0:
-                print(
-                    f"{rung}, {plan} plan, {system.topology.n_atoms} atoms ...", file=sys.stderr, flush=True
-                )
+            _tell(world.process, f"starting {rung}, {plan} plan, {system.topology.n_atoms} atoms")
             try:
                 with open_rung(world, rung) as gpu:
                     for options in _ways(world, bench, rung, plan):
@@ -188,13 +194,15 @@ def _ways(world: GpuWorld, bench: MdBench, rung: str, plan: PlanKind) -> Iterato
 
 
 def _row(transport: Transport, system: System, bench: MdBench, options: RunOptions) -> dict[str, Any]:
-    """One way to run: the hash first, then the times."""
+    """One way to run: the hash first, then the times. What is not in the caches is compiled when it is first needed."""
     row: dict[str, Any] = {"transport": transport.name, "path": transport.path}
     if bench.check:
+        _tell(transport.rank, f"{transport.name}: {bench.check} steps in reproducible mode")
         row |= _hash(transport, system, bench.check, options)
     if bench.repeats:
         row |= _times(transport, system, bench, options)
     if bench.trace:
+        _tell(transport.rank, f"{transport.name}: a traced run")
         row |= _exposure(transport, system, bench, options)
     return row
 
@@ -215,10 +223,12 @@ def _hash(transport: Transport, system: System, steps: int, options: RunOptions)
 
 
 def _times(transport: Transport, system: System, bench: MdBench, options: RunOptions) -> dict[str, Any]:
+    _tell(transport.rank, f"{transport.name}: warming up")
     simulation = _warm(transport, system, bench, options)
     steps = bench.lifetimes * bench.nstlist
     times, searches = [], []
     waits = _host_waits(transport)
+    _tell(transport.rank, f"{transport.name}: {bench.repeats} times {steps} steps")
     for _ in range(bench.repeats):
         before = simulation.timer.seconds.get("search", 0.0)
         transport.barrier()

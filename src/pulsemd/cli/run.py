@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,7 @@ def _run(request: RunRequest, started: tuple[int, int] | None) -> int:
 
         with open_transport(options.rung, timeout=options.timeout) as transport:
             return run_rank(transport, request)
+    _tell_start(f"{options.ranks} ranks")
     code: int = launch(
         options.ranks,
         "pulsemd.cli.rank:run_rank",
@@ -110,8 +112,10 @@ def _run_on_gpus(request: RunRequest, started: bool) -> int:
     """Processes with a GPU each, started here or by mpirun."""
     options = request.options
     if not started:
+        n_gpus = options.ranks // options.ranks_per_gpu
+        _tell_start(f"{n_gpus} process(es) with a GPU each")
         code: int = launch_gpus(
-            options.ranks // options.ranks_per_gpu,
+            n_gpus,
             "pulsemd.cli.rank:run_process",
             request,
             transport=options.rung,
@@ -128,6 +132,11 @@ def _run_on_gpus(request: RunRequest, started: bool) -> int:
         open_rung(world, options.rung) as transport,
     ):
         return run_process(transport, request)
+
+
+def _tell_start(what: str) -> None:
+    """Say what takes a few seconds, and longer the first time on a machine."""
+    print(f"starting {what}", file=sys.stderr, flush=True)
 
 
 def _overrides(args: argparse.Namespace) -> dict[str, Any]:

@@ -79,9 +79,8 @@ def launch(
     if transport == "loopback":
         return _run_threads(n_ranks, target, payload, limit, text)
     if transport != "mpi":
-        import_module(
-            TRANSPORTS[transport]
-        )  # compiles what is not in the cache once, before the ranks load it
+        for module in (TRANSPORTS[transport], "pulsemd.halo.transports.heap_channel"):
+            import_module(module)  # compiles what is not in the cache once, before the ranks load it
     ticket = {
         "target": target,
         "payload": payload,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -23,9 +23,11 @@ from pulsemd.halo.layout import STRIDE
 from pulsemd.halo.plan import HaloPlan
 from pulsemd.halo.reduction import sum_slots
 from pulsemd.halo.signals import EXPIRED, meet
-from pulsemd.halo.tables import Tables, build_tables
 from pulsemd.halo.transport import check_field
-from pulsemd.halo.transports.heap_channel import HeapChannel
+
+if TYPE_CHECKING:
+    from pulsemd.halo.tables import Tables
+    from pulsemd.halo.transports.heap_channel import HeapChannel
 
 _OPERATIONS: Final = ("barrier", "broadcast", "allgather", "alltoall")
 _ALIGN: Final = 64
@@ -182,6 +184,8 @@ class HeapTransport:
 
     def tables(self, plan: HaloPlan, everyone: NDArray[np.int64], faults: Sequence[Fault]) -> Tables:
         """`build_tables`, once for all channels that are bound to a plan one after the other."""
+        from pulsemd.halo.tables import build_tables
+
         if faults:
             return build_tables(plan, everyone, faults)
         if self._latest is None or self._latest[0] is not plan:
@@ -220,6 +224,8 @@ class HeapTransport:
         return memory.view(dtype).reshape(self.size, padded, width)
 
     def channel(self, plan: HaloPlan, array: NDArray[Any]) -> HeapChannel:
+        from pulsemd.halo.transports.heap_channel import HeapChannel  # processes with a GPU never compile it
+
         for name, (field, rows) in self._fields.items():
             own = field[self.rank, :rows]
             if own.ctypes.data == array.ctypes.data and (own.shape, own.dtype) == (array.shape, array.dtype):

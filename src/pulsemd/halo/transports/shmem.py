@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from typing import Final
 
 from pulsemd.halo.control import Control
@@ -17,6 +18,9 @@ mpirun the rank is -1: that of MPI."""
 
 def open_rank(timeout: float, faults: str) -> HeapTransport:
     """Join the ranks of this job: those of `pulsemd.halo.launch`, else those of mpirun or srun on this machine."""
+    import_module(
+        "pulsemd.halo.transports.heap_channel"
+    )  # compiles the exchange, before peers wait for this rank
     return open_ranks(timeout, faults)[0]
 
 
