@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,6 @@ from pulsemd.base.errors import InputError, PeerError, TransportError
 from pulsemd.device.cuda import find_device_problem
 from pulsemd.halo import launch_gpus
 from pulsemd.halo.conformance import ONE_PULSE
-from pulsemd.halo.rungs.conformance import conform_on_gpu
-from pulsemd.halo.rungs.ladder import open_rung
 from pulsemd.halo.transport import wait_limit
 from pulsemd.io.checkpoint import read_checkpoint
 
@@ -50,34 +47,7 @@ BY_THE_DEVICE: dict[str, tuple[str, dict[str, Any]]] = {
 }
 BY_THE_HOST = {rung: (rung, {}) for rung in ("nvshmem-stream", "nccl", "mpi")}
 SUITES = BY_THE_DEVICE | BY_THE_HOST
-
-
-def conform_on_rungs(world: Any, names: Sequence[str]) -> dict[str, int | str]:
-    """For each suite the cases that passed, or why its rung cannot be used here. All in one start of the processes."""
-    found: dict[str, int | str] = {}
-    begin = time.monotonic()
-
-    def say(text: str) -> None:
-        if world.process == 0:
-            print(
-                f"{time.monotonic() - begin:5.1f} s, {world.size} ranks: {text}", file=sys.stderr, flush=True
-            )
-
-    for name in names:
-        rung, options = SUITES[name]
-        try:
-            transport = open_rung(world, rung, **options)
-        except TransportError as error:
-            if isinstance(error, PeerError):
-                raise
-            found[name] = str(error)
-            continue
-        say(f"{name} is open")
-        with transport:
-            assert rung != "nvshmem-fused" or transport.may_put == (name == "puts")
-            found[name] = conform_on_gpu(transport, {"thorough": False, "brief": world.size > 2})
-        say(f"{name}: {found[name]} cases passed")
-    return found
+CONFORM = "pulsemd.halo.rungs.conformance:conform_on_rungs"
 
 
 @pytest.mark.gpu
@@ -85,13 +55,15 @@ def conform_on_rungs(world: Any, names: Sequence[str]) -> dict[str, int | str]:
 @pytest.mark.parametrize("names", [tuple(BY_THE_DEVICE), tuple(BY_THE_HOST)], ids=["device", "host"])
 def test_conformance_of_rungs_driven_by_device_or_host_passes(names: tuple[str, ...], per_gpu: int) -> None:
     """In 1, 2 and 3 dimensions; about ten seconds for a rung and eight ranks."""
-    found = launch_gpus(2, f"{__name__}:conform_on_rungs", names, None, ranks_per_gpu=per_gpu, rungs=names)
+    options = {"suites": {name: SUITES[name] for name in names}, "thorough": False, "brief": per_gpu > 1}
+    found = launch_gpus(2, CONFORM, options, None, ranks_per_gpu=per_gpu, rungs=names)
     assert tuple(found) == names
-    for name, count in found.items():
-        if isinstance(count, str):
-            assert f"--transport {SUITES[name][0]}" in count  # not installed here
+    for name, (count, path) in found.items():
+        if count == 0:
+            assert f"--transport {SUITES[name][0]}" in path  # not installed here
         else:
             assert count >= 36, name
+            assert ("puts" in path) == (name == "puts")
 
 
 def exchange_until_killed(transport: Any, folder: str) -> None:

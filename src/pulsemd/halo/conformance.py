@@ -10,7 +10,6 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 from math import prod
 from typing import Any, Final
@@ -340,31 +339,54 @@ def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(prog="python -m pulsemd.halo.conformance", description=__doc__)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--transport", default="", help="rung; shmem, on GPUs the best one")
+    parser.add_argument("--transport", nargs="+", default=[], help="rungs; shmem, on GPUs the best one")
     parser.add_argument("--ranks", type=int, nargs="+", default=list(RANKS))
     parser.add_argument("--processes", type=int, default=2, help="GPU processes that share the ranks (2)")
     parser.add_argument("--thorough", action="store_true", help="all grids with all dtypes and widths")
+    parser.add_argument(
+        "--brief", action="store_true", help="only grids with several ranks in each dimension"
+    )
     arguments = parser.parse_args()
-    for n_ranks in arguments.ranks:
-        if arguments.device == "cuda":
-            name = arguments.transport or "auto"
-            world: World = partial(_on_gpus, name, arguments.processes)
-        else:
-            name = arguments.transport or "shmem"
-            world = partial(launch, transport=name)
-        try:
-            count = run_conformance(world, [n_ranks], arguments.thorough)
-        except PulseMDError as error:
-            print(f"error: {error}", file=sys.stderr)
-            sys.exit(error.exit_code)
+    suite = _on_gpus if arguments.device == "cuda" else _on_cpus
+    try:
+        for n_ranks in arguments.ranks:
+            suite(arguments, n_ranks)
+    except PulseMDError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+def _options(arguments: argparse.Namespace) -> dict[str, bool]:
+    return {"thorough": arguments.thorough, "brief": arguments.brief}
+
+
+def _on_cpus(arguments: argparse.Namespace, n_ranks: int) -> None:
+    for name in arguments.transport or ["shmem"]:
+        count = launch(n_ranks, "pulsemd.halo.conformance:conform", _options(arguments), name)
         print(f"{name}: {count} cases passed on {n_ranks} ranks", flush=True)
 
 
-def _on_gpus(name: str, n_processes: int, n_ranks: int, target: str, payload: Any) -> Any:
+def _on_gpus(arguments: argparse.Namespace, n_ranks: int) -> None:
+    """All rungs in one start of the processes; what is wrong with one is raised after the last."""
+    n_processes = arguments.processes
     if n_ranks % n_processes:
         raise ConfigError(f"--ranks {n_ranks}: not a multiple of --processes {n_processes}")
-    suite = "pulsemd.halo.rungs.conformance:conform_on_gpu"
-    return launch_gpus(n_processes, suite, payload, name, ranks_per_gpu=n_ranks // n_processes)
+    names = arguments.transport or ["auto"]
+    options: dict[str, Any] = _options(arguments) | {"suites": {name: (name, {}) for name in names}}
+    found = launch_gpus(
+        n_processes,
+        "pulsemd.halo.rungs.conformance:conform_on_rungs",
+        options,
+        None,
+        ranks_per_gpu=n_ranks // n_processes,
+        rungs=names,
+    )
+    for name, (count, path) in found.items():
+        if count:
+            print(f"{name}: {count} cases passed on {n_ranks} ranks ({path})", flush=True)
+    problems = [path for count, path in found.values() if count == 0]
+    if problems:
+        raise TransportError("; ".join(problems))
 
 
 if __name__ == "__main__":

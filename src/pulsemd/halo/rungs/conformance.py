@@ -7,25 +7,67 @@ delays on the device between them, checked on the device.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+import time
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pulsemd.base.errors import PeerError, TransportError
 from pulsemd.halo.conformance import GRID_CASES, ConformanceError, conform, rank_grids
 from pulsemd.halo.device.ranks import run_ranks
 from pulsemd.halo.plan import HaloPlan
+from pulsemd.halo.rungs.ladder import open_rung
 from pulsemd.halo.transport import Transport
 
 if TYPE_CHECKING:
     from pulsemd.halo.device.transport import GpuTransport
+    from pulsemd.halo.rungs.world import GpuWorld
+
+Suites = Mapping[str, tuple[str, Mapping[str, Any]]]
+"""Of each name the rung, and how it is opened."""
 
 _TURNS = 24
 _STEP = 4096
 _DELAY_US = 200
 _STORMS = list(product((("int32", 4), ("float32", 3), ("int64", 4)), (False, True)))
+
+
+def conform_on_rungs(world: GpuWorld, options: dict[str, Any]) -> dict[str, tuple[int, str]]:
+    """One suite after the other in one start of the processes; a target of `pulsemd.halo.launch_gpus`.
+
+    Parameters
+    ----------
+    options : dict
+        ``suites``: `Suites`; the others as in `conform_on_gpu`.
+
+    Returns
+    -------
+    dict
+        For each suite the number of cases that passed, and the path; 0 and why if its rung cannot be used here.
+        Process 0 says so at once, too.
+    """
+    found: dict[str, tuple[int, str]] = {}
+    suites: Suites = options["suites"]
+    begin = time.monotonic()
+    for name, (rung, how) in suites.items():
+        try:
+            transport = open_rung(world, rung, **how)
+        except TransportError as error:
+            if isinstance(error, PeerError):
+                raise
+            found[name] = 0, f"failed: {error}"
+        else:
+            with transport:
+                found[name] = conform_on_gpu(transport, options), transport.path
+        if world.process == 0:
+            count, path = found[name]
+            said = f"{time.monotonic() - begin:5.1f} s: {name}: {count} cases passed ({path})"
+            print(said, file=sys.stderr, flush=True)
+    return found
 
 
 def conform_on_gpu(transport: GpuTransport, options: dict[str, Any]) -> int:
