@@ -81,6 +81,12 @@ def test_import_of_the_library_needs_neither_mpi_nor_a_compiler() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_control_plane_of_processes_with_gpus_leaves_the_exchange_of_cpus_uncompiled() -> None:
+    code = "import pulsemd.halo.transports.shmem, sys; print('pulsemd.halo.exchange' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
 def test_launch_of_mpi_without_mpi4py_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pulsemd.halo.mpirun.find_spec", lambda name: None)
     with pytest.raises(TransportError, match=r"mpi4py is not installed; pip install 'pulsemd\[mpi\]'"):
