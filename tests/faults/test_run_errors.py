@@ -177,6 +177,16 @@ def test_results_that_exist_are_not_overwritten(tmp_path, capsys, water):
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
 
 
+def test_trajectory_without_chemfiles_is_refused_before_anything_is_made(
+    tmp_path, capsys, water, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, "chemfiles", None)
+    code, said = attempt(tmp_path, capsys, water, "--trajectory", "xtc")
+    assert code == 2
+    assert "pip install 'pulsemd[xtc]', or use --trajectory dcd" in said
+    assert not (tmp_path / "out").exists()
+
+
 def test_folder_that_cannot_be_made_is_an_error_before_the_run(tmp_path, capsys, water):
     (tmp_path / "file").write_text("")
     assert main(["run", *water, "-o", str(tmp_path / "file" / "out"), "--device", "cpu"]) == 4

@@ -11,6 +11,7 @@ import pytest
 
 from pulsemd.cli import bench
 from pulsemd.cli.main import main
+from pulsemd.device import cuda
 
 HOUSE = (
     "date commit device n_gpus n_ranks grid plan transport path precision system n_atoms nstlist steps us_per_step "
@@ -49,6 +50,17 @@ def test_results_are_one_csv_and_one_plot(tmp_path: Path) -> None:
 def test_grid_of_another_size_than_the_gpus_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "halo", "--gpus", "2", "--grid", "2x2"]) == 2
     assert "2 GPUs of 1 have 2" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("part", ["halo", "md"])
+def test_benchmark_without_a_gpu_says_where_to_run_it(
+    part: str, capsys: pytest.CaptureFixture[str], monkeypatch
+) -> None:
+    monkeypatch.setattr(cuda, "has_driver", lambda: False)
+    assert main(["bench", part]) == 4
+    assert capsys.readouterr().err == (
+        "error: no GPU can be used: this machine has no NVIDIA driver; run where a GPU and its driver are\n"
+    )
 
 
 def test_doctor_says_what_is_here(capsys: pytest.CaptureFixture[str]) -> None:

@@ -92,8 +92,8 @@ def test_absence_of_a_device_is_explained_in_one_sentence():
     problem = find_device_problem()
     if problem is None:
         pytest.skip("there is a device")
-    assert problem.startswith("--device cuda: ")
-    assert "install pulsemd[cuda]" in problem or "use --device cpu" in problem
+    assert "--device" not in problem
+    assert "install pulsemd[cuda]" in problem or "run where a" in problem
 
 
 def test_the_compiler_missing_is_a_request_that_cannot_be_met(monkeypatch):

@@ -35,7 +35,7 @@ def doctor(args: argparse.Namespace) -> int:
     found["packages"] = ", ".join(f"{name} {_version(name)}" for name in _PACKAGES)
     found["MPI ranks"] = _works(find_mpi_problem())
     problem = find_device_problem()
-    found["GPUs"] = problem or _describe_gpus()
+    found["GPUs"] = _describe_gpus() if problem is None else f"no: {problem}"
     if problem is None:
         found |= _gpu_rungs()
     if args.json:

@@ -73,8 +73,8 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _add_input(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", help="a bundled system, instead of -c, -p and -f")
-    parser.add_argument("-c", dest="conf", metavar="CONF.gro")
-    parser.add_argument("-p", dest="top", metavar="TOPOL.top")
+    parser.add_argument("-c", dest="conf", metavar="CONF.gro", help="positions, velocities and box")
+    parser.add_argument("-p", dest="top", metavar="TOPOL.top", help="topology")
     parser.add_argument("-f", dest="mdp", metavar="RUN.mdp", help="settings, .mdp or .toml")
     parser.add_argument(
         "-r", dest="ref", metavar="REF.gro", help="reference positions of position restraints"
@@ -121,10 +121,14 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
         "--ranks-per-gpu", type=_count, metavar="K", help="with several ranks on GPUs, those of each (1)"
     )
     parser.add_argument("--grid", type=_grid, metavar="AxBxC", help="cells along each box vector")
-    parser.add_argument("--device", choices=("cpu", "cuda", "auto"))
-    parser.add_argument("--transport", choices=RUNGS)
-    parser.add_argument("--plan", choices=("staged", "direct", "auto"))
-    parser.add_argument("--precision", choices=("fast", "reproducible"))
+    parser.add_argument("--device", choices=("cpu", "cuda", "auto"), help="auto: a GPU where one can be used")
+    parser.add_argument("--transport", choices=RUNGS, help="of the halo exchange (the fastest that works)")
+    parser.add_argument("--plan", choices=("staged", "direct", "auto"), help="of the halo exchange (auto)")
+    parser.add_argument(
+        "--precision",
+        choices=("fast", "reproducible"),
+        help="reproducible: the same bits on any number of ranks (fast)",
+    )
     parser.add_argument("--nstlist", type=_count, help="steps between neighbor searches")
     parser.add_argument("--seed", type=int, help="seed of velocities and thermostat")
     parser.add_argument(

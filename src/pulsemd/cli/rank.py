@@ -31,7 +31,7 @@ from pulsemd.io.checkpoint import NAME, PREVIOUS, read_checkpoint
 from pulsemd.io.gromacs.groups import Groups
 from pulsemd.io.gromacs.mdp import located
 from pulsemd.io.gromacs.system import read_system
-from pulsemd.report.progress import progress_line
+from pulsemd.report.progress import ENDLESS, progress_line
 from pulsemd.report.summary import rank_report, summarize, text_summary, write_summary
 from pulsemd.report.trace import NAME as NAME_OF_TRACE
 from pulsemd.report.trace import write_trace
@@ -43,9 +43,6 @@ if TYPE_CHECKING:
 
 FAR = 10.0
 """Box lengths beyond which a position is remarked on."""
-
-NEVER = 2**62
-"""Last step of a run without end."""
 
 
 def run_rank(transport: Transport, request: RunRequest) -> int:
@@ -187,9 +184,8 @@ def _run(
         _close(simulation, request, summarize(simulation, reports, n_steps, wall, digest), out)
         if keeper.stopped:
             why = "time is up" if keeper.stopped == "time" else "interrupted"
-            _say(
-                f"{why} at step {simulation.step} of {last}; to go on, add --restart {out / NAME} to the command"
-            )
+            of = "" if last == ENDLESS else f" of {last}"
+            _say(f"{why} at step {simulation.step}{of}; to go on, add --restart {out / NAME} to the command")
     return 130 if keeper.stopped == "interrupted" else 0
 
 
@@ -214,7 +210,7 @@ def _last_step(system: System, request: RunRequest) -> int:
     """
     s = system.settings
     if s.nsteps < 0:
-        return NEVER
+        return ENDLESS
     last = s.init_step + s.nsteps
     if request.restart is not None and system.step >= last:
         raise ConfigError(

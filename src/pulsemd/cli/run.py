@@ -17,6 +17,7 @@ from pulsemd.halo import TRANSPORTS, launch, launch_gpus, open_transport
 from pulsemd.io.checkpoint import NAME
 from pulsemd.io.gromacs.mdp import read_settings
 from pulsemd.io.gromacs.system import read_top
+from pulsemd.io.xdr import load_chemfiles
 
 RESULTS = (
     "energies.csv", "trajectory.dcd", "trajectory.xtc", "trajectory.trr", "final.gro", "summary.json", "run.mdp",
@@ -33,6 +34,8 @@ def main(args: argparse.Namespace) -> int:
     started = started_as()
     options = run_options(args, table, None if started is None else started[1])
     output = output_options(args, table)
+    if (trajectory := output.get("trajectory", "dcd")) != "dcd":
+        load_chemfiles(trajectory)
     options = replace(
         options,
         raise_nstlist=args.nstlist is None,

@@ -299,7 +299,7 @@ def _check_ordinal(cupy: Any, ordinal: int) -> None:
         count = int(cupy.cuda.runtime.getDeviceCount())
     except cupy.cuda.runtime.CUDARuntimeError as error:
         raise TransportError(
-            f"--device cuda: no usable GPU ({error}); run where a driver and a GPU are, or use --device cpu"
+            f"--device cuda: no usable GPU ({error}); run where a driver and a GPU are"
         ) from error
     if ordinal >= count:
         raise TransportError(f"--device cuda: GPU {ordinal} was asked for, but this machine has {count}")
@@ -320,12 +320,12 @@ def has_driver() -> bool:
 
 
 def find_device_problem() -> str | None:
-    """Why no CUDA device can be used here; None if one can."""
+    """Why no CUDA device can be used here, and what would help; None if one can."""
     if not has_driver():
-        return "--device cuda: this machine has no NVIDIA driver, so no GPU can be used; use --device cpu"
+        return "this machine has no NVIDIA driver; run where a GPU and its driver are"
     try:
         _core()
         _check_ordinal(_cupy(), 0)
     except TransportError as error:
-        return str(error)
+        return str(error).removeprefix("--device cuda: ")
     return None

@@ -245,19 +245,15 @@ def _converged(point: Point, step: int, method: Method) -> Outcome:
 
 def _stuck(point: Point, step: int, method: Method) -> Outcome:
     reason = (
-        f"not converged to emtol = {method.emtol:g} kJ/mol/nm: the shortest steps lead to no lower energy; the minimum "
-        "is as exact as this precision gives it, unless the force named here is large"
+        f"a force is above emtol = {method.emtol:g} kJ/mol/nm, but the shortest steps lead to no lower energy; the "
+        "minimum is as exact as this precision gives it, unless the force named here is large"
     )
     return Outcome(point, step, False, reason)
 
 
 def _out_of_steps(point: Point, step: int, method: Method) -> Outcome:
-    return Outcome(
-        point,
-        step,
-        False,
-        f"not converged to emtol = {method.emtol:g} kJ/mol/nm within nsteps = {method.nsteps}; raise nsteps",
-    )
+    reason = f"a force is above emtol = {method.emtol:g} kJ/mol/nm still; raise nsteps"
+    return Outcome(point, step, False, reason)
 
 
 def _squares(vectors: Float64) -> Float64:

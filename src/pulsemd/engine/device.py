@@ -65,7 +65,7 @@ def _problem(options: RunOptions) -> str | None:
         )
     problem = find_device_problem()
     if problem is not None:
-        return problem.removeprefix("--device cuda: ")
+        return problem
     n_gpus, rest = divmod(options.ranks, options.ranks_per_gpu)
     if rest:
         return f"{options.ranks} ranks cannot be shared out {options.ranks_per_gpu} to a GPU; change --ranks-per-gpu"

@@ -144,7 +144,7 @@ def launch_gpus(
         )
     problem = find_device_problem()
     if problem is not None:
-        raise TransportError(problem)
+        raise TransportError(f"no GPU can be used: {problem}")
     wanted = transport is None and n_processes > 1 and "mpi" in rungs
     mpi = transport == "mpi" or (wanted and find_mpi_problem() is None)
     import_module(TRANSPORTS["shmem"])

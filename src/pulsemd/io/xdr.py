@@ -27,6 +27,24 @@ _HEADER: Final = {"xtc": 92, "trr": 84}
 _SMALL: Final = 9  # up to so many atoms XTC stores uncompressed
 
 
+def load_chemfiles(kind: Kind) -> Any:
+    """The module that encodes these trajectories.
+
+    Raises
+    ------
+    ConfigError
+        If it is not installed.
+    """
+    try:
+        import chemfiles
+    except ImportError as error:
+        raise ConfigError(
+            f"--trajectory {kind} needs chemfiles, which is not installed ({error}): "
+            "pip install 'pulsemd[xtc]', or use --trajectory dcd"
+        ) from error
+    return chemfiles
+
+
 class XdrWriter(RecordFile):
     """Writes an XTC or TRR trajectory.
 
@@ -60,19 +78,12 @@ class XdrWriter(RecordFile):
         interval: int = 1,
         before: int | None = None,
     ) -> None:
-        try:
-            import chemfiles
-        except ImportError as error:
-            raise ConfigError(
-                f"--trajectory {kind} needs chemfiles, which is not installed ({error}): "
-                "pip install 'pulsemd[xtc]', or use --trajectory dcd"
-            ) from error
-        self._chemfiles: Any = chemfiles
+        self._chemfiles = load_chemfiles(kind)
         self.kind, self.n_atoms, self.dt, self.tinit = kind, n_atoms, dt, tinit
         super().__init__(path, extend=before is not None)
         if before is not None:
             self.cut(_kept(self, kind, n_atoms, interval, before))
-        self._frame = chemfiles.Frame()
+        self._frame = self._chemfiles.Frame()
         self._frame.resize(n_atoms)
         if kind == "trr":
             self._frame.add_velocities()

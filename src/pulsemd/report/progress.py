@@ -7,8 +7,8 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import TextIO
 
-ENDLESS = 2**61
-"""A last step from which on a run counts as one without end."""
+ENDLESS = 2**62
+"""Last step of a run without end."""
 
 
 def duration(seconds: float) -> str:

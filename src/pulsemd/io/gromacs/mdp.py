@@ -178,8 +178,10 @@ class _Reader:
         name = CANONICAL.get(squeeze(entry.name))
         if name is None:
             close = difflib.get_close_matches(squeeze(entry.name), CANONICAL, n=1)
-            hint = f"; did you mean {CANONICAL[close[0]].replace('_', '-')}?" if close else ""
-            raise InputError(f"unknown option {entry.name}{hint}", self.path, entry.line)
+            hint = "GROMACS 2022 has none of it either"
+            if close:
+                hint = f"did you mean {CANONICAL[close[0]].replace('_', '-')}?"
+            raise InputError(f"unknown option {entry.name}; {hint}", self.path, entry.line)
         if name in self.lines:
             raise InputError(f"{entry.name} was set before in line {self.lines[name]}", self.path, entry.line)
         self.lines[name] = entry.line
@@ -287,7 +289,7 @@ class _Reader:
 
     def _check_cutoffs(self, s: RunSettings) -> None:
         if s.rcoulomb != s.rvdw:
-            self.refuse("rvdw", f"rcoulomb = {s.rcoulomb} and rvdw = {s.rvdw} must be equal")
+            self.refuse("rvdw", f"rcoulomb = {s.rcoulomb} and rvdw = {s.rvdw} must be equal", "rcoulomb")
         if s.vdw_modifier in ("force-switch", "potential-switch") and not 0 <= s.rvdw_switch < s.rvdw:
             self.refuse(
                 "rvdw_switch",
@@ -295,14 +297,16 @@ class _Reader:
             )
         if s.dispcorr != "no" and s.vdw_modifier == "potential-switch" and s.rvdw_switch == 0:
             self.refuse(
-                "rvdw_switch", "rvdw_switch = 0: DispCorr with potential-switch needs a value above 0"
+                "rvdw_switch",
+                "rvdw_switch = 0: DispCorr with potential-switch needs a value above 0",
+                "dispcorr",
             )
         if s.verlet_buffer_tolerance == 0:
             self.refuse(
                 "verlet_buffer_tolerance", "verlet_buffer_tolerance = 0: positive, or -1 to use rlist"
             )
         if s.verlet_buffer_tolerance < 0 and s.rlist < s.rvdw:
-            self.refuse("rlist", f"rlist = {s.rlist} must not be smaller than the cut-off {s.rvdw}")
+            self.refuse("rlist", f"rlist = {s.rlist} must not be smaller than the cut-off {s.rvdw}", "rvdw")
         if s.coulombtype == "pme":
             self._check_lattice_sum(s)
         if s.coulombtype == "reaction-field" and 0 < s.epsilon_rf < s.epsilon_r:
