@@ -1,19 +1,25 @@
 """Density and volume fluctuations at constant pressure on one GPU, beside OpenMM's CUDA platform in the same process.
 
-    python benchmarks/bench_npt_gpu.py --out benchmarks/results --dhfr FOLDER [--seconds 100]
+    python benchmarks/bench_npt_gpu.py --out benchmarks/results --dhfr FOLDER [--thermostats sd v-rescale]
 
-Both run one Hamiltonian, dihydrofolate reductase in water (23,558 atoms): PME, Lennard-Jones whose potential is
+All run one Hamiltonian, dihydrofolate reductase in water (23,558 atoms): PME, Lennard-Jones whose potential is
 switched off from 0.9 to 1.0 nm by the same polynomial (a plain cut-off means something else to a Monte Carlo barostat
-than to a virial), bonds to hydrogens rigid, 2 fs, 300 K, 1 bar. PulseMD couples by C-rescale and v-rescale, OpenMM by
-its Monte Carlo barostat, every 25 steps, and its Langevin integrator. They take turns; the first `EQUILIBRATION` ps of
-each are left out. Errors are those of means of blocks, of the length at which they are largest, and for the width of
-the distribution those of the jackknife over blocks. Times of a step count if nothing else runs on the GPU.
+than to a virial), bonds to hydrogens rigid, 2 fs, 300 K, 1 bar. OpenMM has its Monte Carlo barostat and Langevin
+integrator, PulseMD C-rescale and the same Langevin dynamics (``sd``), or v-rescale. These two thermostats do not mean
+quite the same at 2 fs: friction and noise hold every motion at 300 K, v-rescale the sum of all, of which fast
+rotations of water then have more than their part and translations less, as much as leap-frog's step makes of it. The
+temperature of the motion of whole waters shows it.
+
+PulseMD equilibrates the box for `EQUILIBRATION` ps; all start from there, take turns, and leave out another `SKIPPED`
+ps. Errors are those of means of blocks, of the length at which they are largest, and for the width of the distribution
+those of the jackknife over blocks. Times of a step count if nothing else runs on the GPU.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,18 +30,25 @@ from result_rows import timed_row, write_rows
 
 from pulsemd.base.units import ATOMIC_MASS_PER_NM3, BOLTZMANN
 from pulsemd.engine.options import RunOptions
-from pulsemd.engine.reporters import Reporter
+from pulsemd.engine.reporters import Frame, Reporter
 from pulsemd.engine.simulation import Simulation
 from pulsemd.engine.system import System
 from pulsemd.halo import open_transport
+from pulsemd.topology.records import Topology
 
 EVERY: Final = 100
 """Steps between two samples of the volume."""
 TURN: Final = 5000
 """Steps of a turn."""
-EQUILIBRATION: Final = 20.0
+VELOCITIES_EVERY: Final = 1000
+"""Steps between two looks at velocities."""
+EQUILIBRATION: Final = 100.0
+SKIPPED: Final = 10.0
+ATTEMPTS_EVERY: Final = 10
+"""Steps between two attempts of the Monte Carlo barostat, as many as C-rescale has between two scalings."""
 BLOCKS: Final = (8, 12, 16, 24, 32)
 KELVIN: Final = 300.0
+NAMES: Final = ("density", "volume_width", "temperature", "translation")
 WRITE_EVERY: Final = 10.0
 """Seconds after which the results so far are written."""
 
@@ -50,28 +63,56 @@ OPTIONS: Final = {
     "tau_t": 0.5,
     "ref_t": KELVIN,
     "pcoupl": "c-rescale",
-    "tau_p": 1.0,
+    "tau_p": 0.5,
     "compressibility": (4.5e-5,),
     "ref_p": (1.0,),
 }
 
 
-class Ours:
-    """A run of PulseMD; volumes [nm^3] and temperatures [K] of every `EVERY` steps."""
+THERMOSTATS: Final = {
+    "sd": {"integrator": "sd", "tcoupl": "no", "tau_t": 1.0},
+    "v-rescale": {},
+}
+"""Settings of PulseMD in place of `OPTIONS`."""
 
-    def __init__(self, system: System) -> None:
+
+class Samples:
+    """What is kept of a run: volumes [nm^3] and temperatures [K] of every `EVERY` steps, of whole waters of fewer."""
+
+    def __init__(self, topology: Topology) -> None:
+        self._waters, self._mass = topology.settle_atoms, topology.mass
         self.volumes: list[float] = []
         self.temperatures: list[float] = []
-        self.drift: list[float] = []
+        self.translation: list[float] = []
+
+    def note_velocities(self, v: NDArray[Any]) -> None:
+        """Keep the temperature that the motion of whole waters has."""
+        mass = self._mass[self._waters]
+        momentum = (mass[:, :, None] * v[self._waters]).sum(1)
+        twice = ((momentum**2).sum(1) / mass.sum(1)).sum()
+        self.translation.append(float(twice) / (3 * len(mass) * BOLTZMANN))
+
+
+class Ours:
+    """A run of PulseMD."""
+
+    def __init__(self, system: System, **settings: Any) -> None:
+        system = replace(system, settings=replace(system.settings, **settings))
+        self.samples = Samples(system.topology)
         options = RunOptions(device="cuda", raise_nstlist=True)
-        reporters = [Reporter(EVERY, energies=self._note)]
+        reporters = [
+            Reporter(EVERY, energies=self._note),
+            Reporter(VELOCITIES_EVERY, frame=self._note_frame),
+        ]
         self.simulation = Simulation(open_transport("loopback"), system, options, reporters)
         self.simulation.warm_up()
 
     def _note(self, step: int, time: float, record: dict[str, float]) -> None:
-        self.volumes.append(record["volume"])
-        self.temperatures.append(record["temperature"])
-        self.drift.append(record["conserved"])
+        self.samples.volumes.append(record["volume"])
+        self.samples.temperatures.append(record["temperature"])
+
+    def _note_frame(self, frame: Frame) -> None:
+        self.samples.note_velocities(frame.v)
 
     def step(self) -> None:
         """A turn."""
@@ -84,31 +125,44 @@ class Theirs:
     def __init__(self, system: System) -> None:
         import openmm
 
-        self.volumes: list[float] = []
-        self.temperatures: list[float] = []
-        self.version = openmm.version.short_version
+        self.samples, self.version = Samples(system.topology), openmm.version.short_version
         s, made = system.settings, openmm_system(system)
         (pairs,) = (f for f in made.getForces() if isinstance(f, openmm.NonbondedForce))
         pairs.setUseSwitchingFunction(True)
         pairs.setSwitchingDistance(s.rvdw_switch)
-        made.addForce(openmm.MonteCarloBarostat(s.ref_p[0], KELVIN, 25))
-        integrator = openmm.LangevinMiddleIntegrator(KELVIN, 1.0, s.dt)
+        made.addForce(openmm.MonteCarloBarostat(s.ref_p[0], KELVIN, ATTEMPTS_EVERY))
+        integrator = openmm.LangevinMiddleIntegrator(KELVIN, 1.0 / THERMOSTATS["sd"]["tau_t"], s.dt)
         platform = openmm.Platform.getPlatformByName("CUDA")
         self._context = openmm.Context(made, integrator, platform, {"Precision": "mixed"})
         self._context.setPositions(system.whole_positions(system.x))
-        self._context.setVelocitiesToTemperature(KELVIN, 1)
+        self._context.setVelocities(system.v.tolist())
         self._integrator, self._unit = integrator, openmm.unit
         self._half_dof = 0.5 * (3 * np.count_nonzero(system.topology.mass) - made.getNumConstraints())
         integrator.step(20)
 
     def step(self) -> None:
         """A turn."""
-        for _ in range(TURN // EVERY):
+        for done in range(EVERY, TURN + EVERY, EVERY):
             self._integrator.step(EVERY)
-            state = self._context.getState(getEnergy=True)
+            look = done % VELOCITIES_EVERY == 0
+            state = self._context.getState(getEnergy=True, getVelocities=look)
             kinetic = state.getKineticEnergy().value_in_unit(self._unit.kilojoule_per_mole)
-            self.volumes.append(float(state.getPeriodicBoxVolume().value_in_unit(self._unit.nanometer**3)))
-            self.temperatures.append(kinetic / (self._half_dof * BOLTZMANN))
+            self.samples.volumes.append(
+                float(state.getPeriodicBoxVolume().value_in_unit(self._unit.nanometer**3))
+            )
+            self.samples.temperatures.append(kinetic / (self._half_dof * BOLTZMANN))
+            if look:
+                per_ps = self._unit.nanometer / self._unit.picosecond
+                self.samples.note_velocities(state.getVelocities(asNumpy=True).value_in_unit(per_ps))
+
+
+def equilibrated(system: System) -> System:
+    """The system after `EQUILIBRATION` ps."""
+    run = Ours(system).simulation
+    run.run(round(EQUILIBRATION / system.settings.dt))
+    frame = run.gather()
+    assert frame is not None
+    return replace(system.in_cell(frame.cell), x=frame.x, v=frame.v)
 
 
 def mean_and_error(values: NDArray[np.float64]) -> tuple[float, float]:
@@ -126,15 +180,20 @@ def width_and_error(values: NDArray[np.float64], n: int = 16) -> tuple[float, fl
     return float(values.std()), float(np.sqrt((n - 1) / n * ((without - without.mean()) ** 2).sum()))
 
 
-def row_of(name: str, device: str, run: Any, system: System, seconds: list[float]) -> dict[str, object]:
+def row_of(
+    name: str, device: str, samples: Samples, system: System, seconds: list[float]
+) -> dict[str, object]:
     """What is found of one program."""
-    skipped = round(EQUILIBRATION / system.settings.dt / EVERY)
-    volumes = np.array(run.volumes[skipped:])
+    skipped = round(SKIPPED / system.settings.dt)
+    volumes = np.array(samples.volumes[skipped // EVERY :])
     mass = float(system.topology.mass.sum())
-    volume, volume_error = mean_and_error(volumes)
-    density, density_error = mean_and_error(mass / volumes * ATOMIC_MASS_PER_NM3)
-    width, width_error = width_and_error(volumes)
-    temperature, temperature_error = mean_and_error(np.array(run.temperatures[skipped:]))
+    found = {
+        "density": mean_and_error(mass / volumes * ATOMIC_MASS_PER_NM3),
+        "volume": mean_and_error(volumes),
+        "volume_width": width_and_error(volumes),
+        "temperature": mean_and_error(np.array(samples.temperatures[skipped // EVERY :])),
+        "translation": mean_and_error(np.array(samples.translation[skipped // VELOCITIES_EVERY :])),
+    }
     row = timed_row(
         device,
         [s / TURN for s in seconds],
@@ -144,15 +203,9 @@ def row_of(name: str, device: str, run: Any, system: System, seconds: list[float
         steps=EVERY * len(volumes),
         peer=name,
         picoseconds=f"{EVERY * len(volumes) * system.settings.dt:.1f}",
-        density=f"{density:.3f}",
-        density_error=f"{density_error:.3f}",
-        volume=f"{volume:.4f}",
-        volume_error=f"{volume_error:.4f}",
-        volume_width=f"{width:.4f}",
-        volume_width_error=f"{width_error:.4f}",
-        temperature=f"{temperature:.3f}",
-        temperature_error=f"{temperature_error:.3f}",
     )
+    for key, (value, error) in found.items():
+        row |= {key: f"{value:.4f}", f"{key}_error": f"{error:.4f}"}
     print({key: value for key, value in row.items() if value != ""}, flush=True)
     return row
 
@@ -168,40 +221,42 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--dhfr", type=Path, required=True)
-    parser.add_argument("--seconds", type=float, default=100.0, help="of both programs")
+    parser.add_argument("--seconds", type=float, default=100.0, help="of all, after equilibration")
+    parser.add_argument("--thermostats", nargs="+", choices=THERMOSTATS, default=["sd"], help="of PulseMD")
     options = parser.parse_args()
     begin = time.perf_counter()
-    system = dhfr_system(options.dhfr, **OPTIONS)
-    print(f"read after {time.perf_counter() - begin:.1f} s", flush=True)
-    ours = Ours(system)
-    print(f"PulseMD is ready after {time.perf_counter() - begin:.1f} s", flush=True)
+    system = equilibrated(dhfr_system(options.dhfr, **OPTIONS))
+    print(f"equilibrated after {time.perf_counter() - begin:.1f} s", flush=True)
     theirs = Theirs(system)
-    print(f"OpenMM is ready after {time.perf_counter() - begin:.1f} s", flush=True)
-    times: dict[Any, list[float]] = {ours: [], theirs: []}
+    runs: dict[str, Any] = {f"openmm {theirs.version} cuda monte carlo, langevin": theirs}
+    runs |= {f"pulsemd c-rescale, {name}": Ours(system, **THERMOSTATS[name]) for name in options.thermostats}
+    print(f"all are ready after {time.perf_counter() - begin:.1f} s", flush=True)
+    times: dict[str, list[float]] = {name: [] for name in runs}
     begin = written = time.perf_counter()
     while time.perf_counter() - begin < options.seconds:
-        for run, found in times.items():
+        for name, run in runs.items():
             start = time.perf_counter()
             run.step()
-            found.append(time.perf_counter() - start)
+            times[name].append(time.perf_counter() - start)
         if time.perf_counter() - written > WRITE_EVERY:
             written = time.perf_counter()
-            report(system, times, options.out)
-    report(system, times, options.out)
+            report(system, runs, times, options.out)
+    report(system, runs, times, options.out)
 
 
-def report(system: System, times: dict[Any, list[float]], out: Path) -> None:
+def report(system: System, runs: dict[str, Any], times: dict[str, list[float]], out: Path) -> None:
     """Write and print what is known so far."""
-    ours, theirs = times
-    if EVERY * len(ours.volumes) * system.settings.dt < 1.5 * EQUILIBRATION:
+    theirs, *ours = runs.values()
+    if EVERY * len(theirs.samples.volumes) * system.settings.dt < 5 * SKIPPED:
         return
-    device = str(ours.simulation.rank.device.name)
-    programs = {"pulsemd c-rescale": ours, f"openmm {theirs.version} cuda monte carlo": theirs}
-    rows = [row_of(name, device, run, system, times[run]) for name, run in programs.items()]
-    slope = np.polyfit(np.arange(len(ours.drift)) * EVERY * system.settings.dt, ours.drift, 1)[0]
-    print(f"drift of the conserved quantity: {slope / system.topology.n_atoms:.2e} kJ/mol/ps per atom")
-    for name in ("density", "volume_width", "temperature"):
-        print(f"{name}: {apart(rows[0], rows[1], name):+.2f} standard errors apart", flush=True)
+    device = str(ours[0].simulation.rank.device.name)
+    rows = [row_of(name, device, run.samples, system, times[name]) for name, run in runs.items()]
+    for row in rows[1:]:
+        print(
+            f"{row['peer']}:",
+            ", ".join(f"{name} {apart(row, rows[0], name):+.2f}" for name in NAMES),
+            "errors apart",
+        )
     write_rows(out, "npt_gpu", "openmm", rows)
 
 
