@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from pulsemd.base.errors import TransportError
+from pulsemd.base.errors import DomainError, TransportError
 from pulsemd.cli import md_bench
 from pulsemd.cli.md_bench import MdBench, measure
 from pulsemd.halo.rungs.world import GpuWorld
@@ -54,3 +54,31 @@ def test_a_rung_that_cannot_be_used_is_a_row_that_says_why(device, monkeypatch):
     bench = MdBench(("water",), (3000,), ("mpi",), nstlist=4, repeats=0, check=0, alone=False)
     (row,) = measure(GpuWorld(loopback_world(2), device, timeout=240.0), bench)
     assert (row["transport"], row["path"]) == ("mpi", "failed: --transport mpi: no")
+
+
+def test_every_grid_of_as_many_cells_as_ranks_has_a_row(device):
+    grids = ((1, 1, 2), (1, 2, 2), (2, 1, 1))
+    bench = MdBench(("water",), (3000,), ("nvshmem-fused",), grids=grids, nstlist=4, repeats=0, check=4)
+    rows = measure(GpuWorld(loopback_world(2), device, timeout=240.0), bench)
+    assert [row["grid"] for row in rows] == ["1x1x1", "1x1x2", "2x1x1"]
+    assert len({row["trajectory_hash"] for row in rows}) == 1
+
+
+def test_a_grid_that_does_not_fit_the_box_is_a_row_that_says_why(device, monkeypatch):
+    measured = md_bench._row
+
+    def refuse(transport, system, bench, options):
+        if options.grid == (2, 1, 1):
+            raise DomainError("too thin")
+        return measured(transport, system, bench, options)
+
+    monkeypatch.setattr(md_bench, "_row", refuse)
+    grids = ((2, 1, 1), (1, 1, 2))
+    bench = MdBench(
+        ("water",), (3000,), ("nvshmem-fused",), grids=grids, nstlist=4, repeats=0, check=4, alone=False
+    )
+    rows = measure(GpuWorld(loopback_world(2), device, timeout=240.0), bench)
+    assert [(row["grid"], row["path"]) for row in rows] == [
+        ("2x1x1", "failed: too thin"),
+        ("1x1x2", "loads and stores"),
+    ]

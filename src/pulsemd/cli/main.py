@@ -171,7 +171,12 @@ def _add_bench_md(md: argparse.ArgumentParser) -> None:
     md.add_argument("--transport", nargs="+", choices=GPU_RUNGS, default=list(GPU_RUNGS))
     md.add_argument("--plan", nargs="+", choices=("staged", "direct"), default=["direct"])
     md.add_argument(
-        "--grid", type=_grid, nargs="+", default=[], metavar="AxBxC", help="for as many ranks as it has cells"
+        "--grid",
+        type=_grid,
+        nargs="+",
+        default=[],
+        metavar="AxBxC",
+        help="each for as many ranks as it has cells",
     )
     md.add_argument("--no-graph", action="store_true", help="also without graphs")
     md.add_argument("--nstlist", type=int, default=100, help="steps between searches (100)")

@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import product
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -56,7 +57,7 @@ class MdBench:
     rungs : tuple of str
     plans : tuple of {'staged', 'direct'}
     grids : tuple of tuple of three int
-        Cells along a, b, c; the first that has as many cells as there are ranks, else the grid is chosen.
+        Cells along a, b, c: all that have as many cells as there are ranks; if none has, the grid is chosen.
     without_graphs : bool
         Rungs whose steps are CUDA graphs also without them.
     nstlist : int
@@ -163,8 +164,8 @@ def _rows(world: GpuWorld, bench: MdBench, system: System) -> Iterator[dict[str,
             try:
                 with open_rung(world, rung) as gpu:
                     for options in _ways(world, bench, rung, plan):
-                        yield named | _row(control_of(gpu), system, bench, options)
-            except (TransportError, DomainError) as error:
+                        yield named | _way(control_of(gpu), system, bench, options)
+            except TransportError as error:
                 if isinstance(error, PeerError):
                     raise
                 yield named | {"path": f"failed: {error}"}
@@ -181,8 +182,9 @@ def _alone(world: GpuWorld, bench: MdBench, system: System) -> dict[str, Any]:
 
 def _ways(world: GpuWorld, bench: MdBench, rung: str, plan: PlanKind) -> Iterator[RunOptions]:
     """How a rung is run."""
-    grid = next((grid for grid in bench.grids if prod(grid) == world.size), None)
-    for graph in (True, False) if bench.without_graphs and rung in GRAPH_RUNGS else (True,):
+    grids: list[tuple[int, int, int] | None] = [grid for grid in bench.grids if prod(grid) == world.size]
+    graphs = (True, False) if bench.without_graphs and rung in GRAPH_RUNGS else (True,)
+    for grid, graph in product(grids or [None], graphs):
         yield RunOptions(
             ranks=world.size,
             grid=grid,
@@ -191,6 +193,15 @@ def _ways(world: GpuWorld, bench: MdBench, rung: str, plan: PlanKind) -> Iterato
             ranks_per_gpu=world.ranks_per_gpu,
             graph=graph,
         )
+
+
+def _way(transport: Transport, system: System, bench: MdBench, options: RunOptions) -> dict[str, Any]:
+    """A row, which says why if the box cannot be cut like this."""
+    try:
+        return _row(transport, system, bench, options)
+    except DomainError as error:
+        grid = "x".join(map(str, options.grid)) if options.grid else ""
+        return {"grid": grid, "path": f"failed: {error}"}
 
 
 def _row(transport: Transport, system: System, bench: MdBench, options: RunOptions) -> dict[str, Any]:

@@ -384,7 +384,7 @@ def _on_gpus(arguments: argparse.Namespace, n_ranks: int) -> None:
     for name, (count, path) in found.items():
         if count:
             print(f"{name}: {count} cases passed on {n_ranks} ranks ({path})", flush=True)
-    problems = [path for count, path in found.values() if count == 0]
+    problems = [path.removeprefix("failed: ") for count, path in found.values() if count == 0]
     if problems:
         raise TransportError("; ".join(problems))
 
