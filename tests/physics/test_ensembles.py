@@ -7,6 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pulsemd.base.units import BAR, BOLTZMANN
+from pulsemd.engine.barostat import cell_factors
 from pulsemd.engine.coupling_groups import with_coupling_groups
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.reporters import Reporter
@@ -72,6 +74,23 @@ def test_box_of_stochastic_rescaling_changes_by_as_much_as_the_noise_makes_it():
     steps = np.diff(np.log(found["volume"]))
     expected = 2 * 0.0083144626 * 300 * 4.5e-5 * 16.6054 * 0.004 / found["volume"].mean()
     assert np.var(steps) == pytest.approx(expected, rel=0.35)
+
+
+def test_box_of_stochastic_rescaling_is_as_wide_as_the_compressibility_makes_it():
+    """Variance kT compressibility V (Landau & Lifshitz), of the substance, not what the settings assume of it."""
+    s = replace(
+        read_settings(system_files("water").parameters)[0],
+        **PRESSURE
+        | {"pcoupl": "c-rescale", "tau_p": 0.4, "tcoupl": "v-rescale", "ref_t": 300.0, "ld_seed": 3},
+    )
+    softness, usual, volume, volumes = 9e-5, 30.0, 30.0, []
+    for step in range(10_000):
+        pressure = s.ref_p[0] + np.log(usual / volume) / softness
+        volume *= cell_factors(s, np.full(3, pressure), volume, s.nstpcouple * step).prod()
+        volumes.append(volume)
+    expected = np.sqrt(BOLTZMANN * 300.0 * BAR * softness * usual)
+    assert np.mean(volumes) == pytest.approx(usual, abs=0.1 * expected)
+    assert np.std(volumes) == pytest.approx(expected, rel=0.08)
 
 
 GROUPS = {"tc_grps": ("Protein", "non-Protein"), "ref_t": (350.0, 300.0)}
