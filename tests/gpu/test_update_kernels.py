@@ -11,8 +11,9 @@ from pulsemd.engine.movers import ConstrainedGroups, water_kinds
 from pulsemd.kernels.constraints.gpu_sites import water_sites
 from pulsemd.kernels.constraints.shake import leapfrog_shake
 from pulsemd.kernels.constraints.virtual_sites import construct_sites, spread_sites
-from pulsemd.kernels.update.gpu import NO_ERROR, GpuUpdate
-from pulsemd.kernels.update.gpu_tables import UpdateConstants
+from pulsemd.kernels.update.control import NO_ERROR
+from pulsemd.kernels.update.gpu import GpuUpdate
+from pulsemd.kernels.update.gpu_tables import Thermostat, UpdateConstants
 from pulsemd.kernels.update.leapfrog import kinetic_sums, leapfrog_free, leapfrog_settle, new_scratch
 from pulsemd.topology.virtual_sites import Site, SiteKind, virtual_sites
 from systems import bundled_system
@@ -20,6 +21,7 @@ from systems import bundled_system
 pytestmark = pytest.mark.gpu
 BOX = np.array([[1.9, 0, 0], [0.3, 1.8, 0], [-0.4, 0.5, 1.7]])
 DT, TARGET, N_DOF, KEEP, SEED, STEP = 0.002, 3100.0, 2690, 0.8, 77, 12345
+BATH = Thermostat(TARGET, N_DOF, KEEP)
 
 
 class NoGroups:
@@ -48,13 +50,18 @@ def random_state(n, mass, fixed, seed=1):
 
 def start(device, x, v, f, mass, waters, groups, fixed, box):
     """A GpuUpdate settled in shuffled slots whose record says: step `STEP`, coupling of the old velocities."""
-    constants = UpdateConstants(box, DT, mass, waters, groups, TARGET, N_DOF, KEEP, SEED)
+    constants = UpdateConstants(box, DT, mass, waters, groups, (BATH,), seed=SEED)
     update = GpuUpdate(device, constants, v, fixed)
     slots, where = shuffled_slots(device, x)
     update.settle_in(slots, put_forces(device, slots, where, f))
     update.set_step(STEP - 3)
     update.set_start(STEP - 3)
     return update, slots, where
+
+
+def scale_in(control):
+    """Factor of the thermostat on old velocities."""
+    return float(control["baths"]["scale"][0])
 
 
 def moved(device, update, slots, where, fixed):
@@ -96,7 +103,7 @@ def test_coupling_on_device_equals_cpu(device, fixed):
     energy -= 0.5 * momentum @ momentum / mass.sum()
     # interval and tau that give KEEP
     scale = v_rescale_factor(energy, TARGET, N_DOF, -1.0 / np.log(KEEP), 1.0, SEED, STEP)
-    assert control["scale"] == pytest.approx(scale, rel=1e-12)
+    assert scale_in(control) == pytest.approx(scale, rel=1e-12)
     assert control["before"] == pytest.approx(energy * scale**2, rel=1e-12)
     assert control["work"] == pytest.approx(energy * (scale**2 - 1), rel=1e-9)
     assert int(control["error"]) == NO_ERROR
@@ -116,7 +123,7 @@ def test_settle_step_on_device_equals_cpu(device, fixed):
     for rows, geometry in waters:
         bad = leapfrog_settle(
             x, v, f, 2.0**-32 if fixed else 1.0, rows, geometry, system.box, np.linalg.inv(system.box) * 2.0**32,
-            DT, float(control["scale"]), control["com"].copy(), virial, 2.0**20 if fixed else 0.0, new_scratch(),
+            DT, scale_in(control), control["com"].copy(), virial, 2.0**20 if fixed else 0.0, new_scratch(),
         )  # fmt: skip
         assert bad < 0
     compare(mine, (x, v, virial), fixed)
@@ -163,7 +170,7 @@ def test_shake_step_on_device_equals_cpu(device, fixed, n_bonds):
     y, virial = x.copy(), np.zeros(9, np.int64 if fixed else np.float64)
     bad = leapfrog_shake(
         y, v, f, 2.0**-32 if fixed else 1.0, groups.offset, groups.atoms, groups.pair_offset, groups.pairs,
-        groups.lengths, mass, BOX, np.linalg.inv(BOX) * 2.0**32, DT, float(control["scale"]), control["com"].copy(),
+        groups.lengths, mass, BOX, np.linalg.inv(BOX) * 2.0**32, DT, scale_in(control), control["com"].copy(),
         virial, 2.0**20 if fixed else 0.0,
     )  # fmt: skip
     assert bad < 0
@@ -275,7 +282,7 @@ def move_with_sites(device, box, x, mass, waters, sites, fixed, turned=False):
     """Compare one step with that of the CPU."""
     v, f = random_state(len(x), mass, fixed)
     v[mass == 0] = 0
-    constants = UpdateConstants(box, DT, mass, waters, NoGroups(), TARGET, N_DOF, KEEP, SEED, sites)
+    constants = UpdateConstants(box, DT, mass, waters, NoGroups(), (BATH,), seed=SEED, sites=sites)
     update = GpuUpdate(device, constants, v, fixed)
     slots, where = shuffled_slots(device, x)
     words = np.arange(slots.capacity, dtype=np.int32) + 12345
@@ -295,7 +302,7 @@ def move_with_sites(device, box, x, mass, waters, sites, fixed, turned=False):
 
     inverse, unit = np.linalg.inv(box) * 2.0**32, 2.0**-32 if fixed else 1.0
     table = (sites.kind, sites.offset, sites.atoms, sites.values)
-    scale, com = float(control["scale"]), control["com"].copy()
+    scale, com = scale_in(control), control["com"].copy()
     f = f if fixed else f.astype(np.float64)
     y, w, energy_scale = x.copy(), np.zeros(9, np.int64 if fixed else np.float64), 2.0**20 if fixed else 0.0
     spread_sites(y, f, unit, *table, box, w, energy_scale)

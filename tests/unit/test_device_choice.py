@@ -109,12 +109,15 @@ def test_constraints_that_tie_too_many_atoms_together_are_named():
     assert f"tie {GROUP_SIZES[-1] + 1} atoms together" in problem
 
 
-def test_coupling_groups_with_baths_of_their_own_are_refused_with_the_remedy():
+def test_more_coupling_groups_than_a_gpu_has_room_for_are_refused_with_the_remedy():
     topology, _ = read_top(system_files("water").topology)
     options = RunOptions(device="cuda", device_asked=True)
     assert device.fit_device(options, topology) == options
-    with pytest.raises(ConfigError, match=r"the 2 tc-grps have .* of their own.*: use one value for all"):
-        device.fit_device(options, topology, n_baths=2)
+    assert device.fit_device(options, topology, n_baths=16) == options
+    with pytest.raises(
+        ConfigError, match=r"17 tc-grps have .* room for 16: join groups, or use one value for all"
+    ):
+        device.fit_device(options, topology, n_baths=17)
 
 
 def test_networks_of_constraints_on_several_gpus_are_refused_with_the_remedy():

@@ -15,6 +15,7 @@ from pulsemd.engine.system import System
 from pulsemd.halo import Transport
 from pulsemd.halo.rungs.ladder import GPU_RUNGS
 from pulsemd.kernels.bonded.gpu import kinds_without_kernel
+from pulsemd.kernels.update.cuda_programs import MAX_BATHS
 from pulsemd.kernels.update.gpu_tables import oversized_group
 from pulsemd.topology.groups import MOST_TOGETHER
 from pulsemd.topology.records import Topology
@@ -113,10 +114,10 @@ def _system_problem(topology: Topology, ranks: int, n_baths: int) -> str | None:
     """What of a system GPUs cannot compute; None if everything."""
     if kinds := kinds_without_kernel(topology.terms):
         return f"terms of these kinds run on CPUs only: {', '.join(kinds)}"
-    if n_baths > 1:
+    if n_baths > MAX_BATHS:
         return (
-            f"the {n_baths} tc-grps have a tau-t or ref-t of their own, which are coupled on CPUs only: use one value "
-            "for all"
+            f"{n_baths} tc-grps have a tau-t or ref-t of their own, and a GPU has room for {MAX_BATHS}: join groups, "
+            "or use one value for all"
         )
     if ranks > 1 and network_of(topology).any():
         return (

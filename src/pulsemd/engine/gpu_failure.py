@@ -10,7 +10,7 @@ import numpy as np
 from pulsemd.device.mirror import Array
 from pulsemd.domain.atoms import LocalAtoms
 from pulsemd.engine.blowup import BONDED_OUT_OF_RANGE, CANNOT_MOVE, OVERLAPS, Failure
-from pulsemd.kernels.update.gpu import NO_ERROR, GpuUpdate
+from pulsemd.kernels.update.control import NO_ERROR, as_control
 
 
 def failure_on_device(
@@ -28,7 +28,7 @@ def failure_on_device(
         The owned atoms now; called only where the fastest has to be found.
     """
     overlaps, bad_atom, control = words
-    error = int(GpuUpdate.as_record(control)["error"])
+    error = int(as_control(control)["error"])
     if error != NO_ERROR:
         return _failure(start + (error >> 32), error & 0xFFFFFFFF, CANNOT_MOVE)
     since = f" (in one of the steps {first} to {last})"

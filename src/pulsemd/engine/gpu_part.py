@@ -189,7 +189,7 @@ class DevicePart:
             self._move_in(forces)
         self.update.settle_in(self.slots, forces, velocities)
         if self.cell is not None:
-            self.cell.settle_in(self.update.velocities)
+            self.cell.settle_in(self.update.velocities, self.slots.gid)
 
     def _move_in(self, forces: Any) -> None:
         """Let everything refer to new arrays."""

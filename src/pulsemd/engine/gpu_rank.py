@@ -23,12 +23,13 @@ from pulsemd.domain.grid import choose_grid
 from pulsemd.engine.blowup import Failure, find_overlap
 from pulsemd.engine.cell import Cell
 from pulsemd.engine.coupling import StepFlags, degrees_of_freedom, kinetic_intervals, scales_box
-from pulsemd.engine.energies import ENERGY_SCALE, FORCE_SCALE, N_PAIR_SUMS, N_SUMS, SLOTS, VIRIAL, StepSums
+from pulsemd.engine.energies import FORCE_SCALE, N_PAIR_SUMS, N_SUMS, SLOTS, VIRIAL, StepSums
 from pulsemd.engine.gpu_barostat import DeviceCells, gpu_cell
 from pulsemd.engine.gpu_constants import update_constants
 from pulsemd.engine.gpu_failure import failure_on_device
 from pulsemd.engine.gpu_part import DeviceRows
 from pulsemd.engine.gpu_steps import ENERGIES_AHEAD, FRAMES_AHEAD, PRUNE_INTERVAL, GpuSteps
+from pulsemd.engine.gpu_sums import step_sums
 from pulsemd.engine.lattice import add_background, gpu_lattice_sum, settle_lattice
 from pulsemd.engine.local import exclusion_pairs
 from pulsemd.engine.options import RunOptions
@@ -40,6 +41,7 @@ from pulsemd.kernels.nonbonded.exclusions import count_within, self_energy
 from pulsemd.kernels.nonbonded.exclusions_gpu import GpuExclusions
 from pulsemd.kernels.nonbonded.gpu import GpuPairForces
 from pulsemd.kernels.search.gpu_layout import Slots
+from pulsemd.kernels.update.control import as_control
 from pulsemd.kernels.update.gpu import GpuUpdate
 from pulsemd.schedule.chain import KernelChain
 from pulsemd.schedule.phase import Phase, PhaseTimer
@@ -180,7 +182,7 @@ class GpuRank(GpuSteps):
         self._earlier, self._searched = self._searched, self._keep(self._earlier)
         self._update.settle_in(self._slots, self.f)
         if self._cell is not None:
-            self._cell.settle_in(self._update.velocities)
+            self._cell.settle_in(self._update.velocities, self._slots.gid)
         self._start_forces(energies=False, waters_started=False)
         self._pairs.prune_ahead()
 
@@ -223,7 +225,7 @@ class GpuRank(GpuSteps):
         """Go on inside a list lifetime that was built from the positions of its search; as for `Rank`."""
         self._box.put(earlier, self._cells[1])
         self.place(earlier.x)
-        self._update.set_thermostat(earlier.thermostat_work, earlier.extended.xi, earlier.extended.friction)
+        self._update.set_thermostat(earlier.thermostat_work, *earlier.extended.heat)
 
     def place(self, x: NDArray[np.int32]) -> None:
         """Put the atoms at positions inside a list lifetime; as for `Rank`."""
@@ -403,18 +405,12 @@ class GpuRank(GpuSteps):
 
     def _set_energies(self, copies: list[Array]) -> None:
         """Energies and virials, kJ/mol, from a copy of the sums and of the control record."""
-        control, sums = self._update.as_record(copies[2]), copies[3]
+        control, sums = as_control(copies[2]), copies[3]
         self_energy(self.system.topology.charge, self._excluded_constants, sums[:N_PAIR_SUMS])
         work, volume = self._box.of_sums(copies[4:])
         if self._lattice is not None:
             add_background(sums, self.system, self._pairs.constants, volume)
-        self.found = StepSums(
-            sums.astype(np.float64) / (ENERGY_SCALE if self.reproducible else 1.0),
-            0.5 * float(control["before"] + control["after"]),
-            float(control["work"]),
-            work,
-            volume,
-        )
+        self.found = step_sums(sums, self.reproducible, control, work, volume)
 
     def evaluate(self, step: int, timer: PhaseTimer) -> None:
         """Energies of the current positions without moving."""

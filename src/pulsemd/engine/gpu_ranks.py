@@ -22,7 +22,7 @@ from pulsemd.engine.coupling import (
     StepFlags,
     degrees_of_freedom,
 )
-from pulsemd.engine.energies import ENERGY_SCALE, N_PAIR_SUMS, N_SUMS, StepSums
+from pulsemd.engine.energies import N_PAIR_SUMS, N_SUMS, StepSums
 from pulsemd.engine.gpu_barostat import cells_of_parts
 from pulsemd.engine.gpu_constants import update_constants
 from pulsemd.engine.gpu_failure import first_failure
@@ -31,13 +31,14 @@ from pulsemd.engine.gpu_region import region_of
 from pulsemd.engine.gpu_search import PartSearch
 from pulsemd.engine.gpu_step import StepOfRanks
 from pulsemd.engine.gpu_steps import ENERGIES_AHEAD, PRUNE_INTERVAL, GpuSteps
-from pulsemd.engine.gpu_sums import SumsOfRanks
+from pulsemd.engine.gpu_sums import SumsOfRanks, step_sums
 from pulsemd.engine.lattice import add_background, gpu_lattice_sum, settle_lattice
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.setup import inner_cutoff
 from pulsemd.engine.system import Continuation, System, group_reach
 from pulsemd.engine.terms import TermOwnership
 from pulsemd.kernels.nonbonded.exclusions import self_energy
+from pulsemd.kernels.update.control import as_control
 from pulsemd.schedule.phase import Phase, PhaseTimer
 from pulsemd.schedule.trace import HOST_SPANS, Event
 
@@ -188,9 +189,7 @@ class GpuRanks(GpuSteps):
         self._box.put(earlier, self.searched_cell)
         self.place(earlier.x)
         for part in self._parts:
-            part.update.set_thermostat(
-                earlier.thermostat_work, earlier.extended.xi, earlier.extended.friction
-            )
+            part.update.set_thermostat(earlier.thermostat_work, *earlier.extended.heat)
 
     def place(self, x: NDArray[np.int32]) -> None:
         """Put the atoms at positions inside a list lifetime; as for `Rank`."""
@@ -305,18 +304,12 @@ class GpuRanks(GpuSteps):
         """Energies and virials, kJ/mol, from a copy of the sums and of a control record."""
         part = self._parts[0]
         n_words = len(self._search.error_words)
-        control, sums = part.update.as_record(copies[3]), copies[n_words]
+        control, sums = as_control(copies[3]), copies[n_words]
         work, volume = self._box.of_sums(copies[n_words + 1 :])
         self_energy(self.system.topology.charge, part.excluded_constants, sums[:N_PAIR_SUMS])
         if self._lattice is not None:
             add_background(sums, self.system, self._pair_constants, volume)
-        self.found = StepSums(
-            sums.astype(np.float64) / (ENERGY_SCALE if self.reproducible else 1.0),
-            0.5 * float(control["before"] + control["after"]),
-            float(control["work"]),
-            work,
-            volume,
-        )
+        self.found = step_sums(sums, self.reproducible, control, work, volume)
 
     def evaluate(self, step: int, timer: PhaseTimer) -> None:
         """Energies of the current positions without moving; collective."""

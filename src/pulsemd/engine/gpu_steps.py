@@ -79,7 +79,7 @@ class GpuSteps(ABC):
 
     @abstractmethod
     def _read_control(self) -> np.void:
-        """The device's record `CONTROL` of the update, of any rank here; waits for the device."""
+        """The record of `pulsemd.kernels.update.control` of any rank here; waits for the device."""
 
     @abstractmethod
     def _moved_arrays(self) -> list[Any]:
@@ -162,8 +162,8 @@ class GpuSteps(ABC):
 
     def read_extended(self) -> Extended:
         """Variables of thermostat and barostat now; waits for the device."""
-        control = self._read_control()
-        return Extended(float(control["xi"]), float(control["friction"]), *self._box.read()[2])
+        baths, (inside, along_z) = self._read_control()["baths"], self._box.read()[2]
+        return Extended(inside=inside, along_z=along_z).with_heat(baths["xi"], baths["friction"])
 
     def read_cell(self) -> Cell:
         """The cell now; waits for the device."""

@@ -5,11 +5,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pulsemd.engine.energies import N_SUMS
+import numpy as np
+from numpy.typing import NDArray
+
+from pulsemd.engine.energies import ENERGY_SCALE, N_SUMS, StepSums
 from pulsemd.engine.gpu_part import DevicePart
 
 if TYPE_CHECKING:
     from pulsemd.halo.device.transport import GpuTransport
+
+
+def step_sums(
+    sums: NDArray[Any], fixed: bool, control: np.void, barostat_work: float, volume: float
+) -> StepSums:
+    """What the energies of a step follow from.
+
+    Parameters
+    ----------
+    sums : (N_SUMS + 9,) int64 or float64
+        Energies and virials over all ranks.
+    fixed : bool
+        They are in fixed point.
+    control : record of `pulsemd.kernels.update.control`
+    barostat_work : float, kJ/mol
+    volume : float, nm^3
+    """
+    baths = control["baths"]
+    return StepSums(
+        sums.astype(np.float64) / (ENERGY_SCALE if fixed else 1.0),
+        0.5 * float(control["before"] + control["after"]),
+        float(control["work"]),
+        barostat_work,
+        volume,
+        0.5 * (baths["before"] + baths["after"]) if len(baths) > 1 else np.zeros(0),
+    )
 
 
 class SumsOfRanks:
@@ -31,9 +60,10 @@ class SumsOfRanks:
     def __init__(self, transport: GpuTransport, parts: Sequence[DevicePart], kind: Any) -> None:
         self._device, self._parts = transport.device, parts
         self._stream = self._device.new_stream(priority=-1)
-        self._reduce_kinetic = transport.reduce(5, kind, self._stream)
+        n_kinetic = 5 * parts[0].update.n_baths
+        self._reduce_kinetic = transport.reduce(n_kinetic, kind, self._stream)
         self._reduce_sums = transport.reduce(N_SUMS + 9, kind)
-        self._kinetic_shares = self._device.zeros((len(parts), 5), kind)
+        self._kinetic_shares = self._device.zeros((len(parts), n_kinetic), kind)
         self._shares = self._device.zeros((len(parts), N_SUMS + 9), kind)
         self.totals = self._device.zeros(N_SUMS + 9, kind)
         for part, share in zip(parts, self._kinetic_shares, strict=True):

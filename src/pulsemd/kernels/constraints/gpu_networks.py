@@ -63,7 +63,7 @@ class GpuNetworks:
     ----------
     device : CudaDevice
     table : NetworkTable, with one constraint at least
-    control : device array, the record `CONTROL`
+    control : device array, the record of `pulsemd.kernels.update.control`
     fixed : bool
         int64 fixed-point forces and virial (reproducible mode).
     """

@@ -112,7 +112,7 @@ class GpuSites:
     device : CudaDevice
     sites : VirtualSites, one at least
     step : device array, the struct ``Step`` of move.cuh
-    control : device array, the record `CONTROL`
+    control : device array, the record of `pulsemd.kernels.update.control`
     fixed : bool
         int64 fixed-point forces and virial (reproducible mode).
     """

@@ -202,12 +202,15 @@ extern "C" __global__ void scale_velocities(float4* v, int n, const Cell* cell) 
 }
 
 // v : (n, 4), nm/ps; what a box that moves takes from them, besides a thermostat
+// gid, group : (n,) int32, -1: empty, and coupling group of each atom by global id, null: there is one
 // rubbed : 1: the thermostat acts in this step
 extern "C" __global__ void drag_velocities(float4* v, int n, const Cell* cell, const Barostat* barostat,
-                                           const Control* control, int rubbed) {
+                                           const Control* control, const int* __restrict__ gid,
+                                           const int* __restrict__ group, int rubbed) {
     const int row = blockIdx.x * blockDim.x + threadIdx.x;
-    if (row >= n) return;
-    const double left = rubbed ? 1.0 - control->loss : 1.0, per = barostat->interval;
+    if (row >= n || gid[row] < 0) return;
+    const Bath& bath = baths_of(control)[group ? group[gid[row]] : 0];
+    const double left = rubbed ? 1.0 - bath.loss : 1.0, per = barostat->interval;
     const double inside = 1.0 - per * cell->rates[0] / left, along_z = 1.0 - per * cell->rates[1] / left;
     const float4 old = v[row];
     v[row] = make_float4(float(old.x * inside), float(old.y * inside), float(old.z * along_z), old.w);

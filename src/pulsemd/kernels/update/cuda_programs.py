@@ -25,6 +25,9 @@ MAX_STAR_ATOMS = 5
 NETWORK_THREADS = (64, 512)
 """Threads of a block that solves one network of constraints, by variant."""
 
+MAX_BATHS = 16
+"""Most coupling groups with baths of their own: the last block of the kinetic sums has all of them."""
+
 _PACKAGE = "pulsemd.kernels.update"
 _HEADERS = (
     *(f"pulsemd.kernels.{name}" for name in ("bonded", "constraints", "nonbonded", "search", "update")),
@@ -64,7 +67,7 @@ def sites_program(fixed: bool, energies: bool) -> CudaProgram:
 
 def kinetic_program(fixed: bool) -> CudaProgram:
     """Kinetic sums and what the coupling makes of them."""
-    macros = (("FIXED", int(fixed)), ("ENERGIES", 0), ("THREADS", SUM_THREADS))
+    macros = (("FIXED", int(fixed)), ("ENERGIES", 0), ("THREADS", SUM_THREADS), ("MAX_BATHS", MAX_BATHS))
     return CudaProgram(_PACKAGE, "kinetic.cu", macros, exact=fixed, headers=_HEADERS)
 
 

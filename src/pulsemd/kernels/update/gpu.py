@@ -1,8 +1,8 @@
 """The update on a device: leap-frog with SETTLE, kinetic sums, thermostat and centre of mass, without the host.
 
-What a step needs from an earlier one (thermostat factor, velocity of the centre of mass, error word) stays in one
-record of device memory, `CONTROL`. The number of a step is the record's ``step`` plus an offset given to the kernel;
-`tick` adds the steps made, so that recorded steps can be launched again and again.
+What a step needs from an earlier one (thermostat factors, velocity of the centre of mass, error word) stays in one
+record of device memory, see control.py. The number of a step is the record's ``step`` plus an offset given to the
+kernel; `tick` adds the steps made, so that recorded steps can be launched again and again.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pulsemd.device.overlap import Wait
 from pulsemd.kernels.constraints.gpu_networks import GpuNetworks
 from pulsemd.kernels.constraints.gpu_sites import GpuSites
 from pulsemd.kernels.search.gpu_layout import Slots
+from pulsemd.kernels.update.control import as_control, first_control
 from pulsemd.kernels.update.cuda_programs import (
     GROUP_SIZES,
     GROUP_THREADS,
@@ -40,30 +41,6 @@ from pulsemd.kernels.update.gpu_tables import (
 )
 from pulsemd.kernels.update.noise import Bath, normal_table
 
-CONTROL = np.dtype(
-    [
-        ("step", "<i8"),
-        ("start", "<i8"),
-        ("error", "<u8"),
-        ("scale", "<f8"),
-        ("com", "<f8", 3),
-        ("work", "<f8"),
-        ("before", "<f8"),
-        ("after", "<f8"),
-        ("momentum", "<f8", 3),
-        ("blocks_done", "<u4"),
-        ("unused", "<u4"),
-        ("before_z", "<f8"),
-        ("after_z", "<f8"),
-        ("xi", "<f8"),
-        ("friction", "<f8"),
-        ("kick", "<f8"),
-        ("loss", "<f8"),
-    ]
-)
-"""The struct ``Control`` of control.cuh."""
-
-NO_ERROR = 2**64 - 1
 _BLOCKS_PER_MULTIPROCESSOR = 2
 _SLOT_THREADS = 256
 
@@ -92,8 +69,12 @@ class GpuUpdate:
         In slots after `settle_in`; the fourth word is 0. Keeps its address until the capacity changes.
     step_constants : (2, 20) float64, device
         `UpdateConstants.step`.
-    control : (20,) int64, device
-        The record `CONTROL`.
+    control : (k,) int64, device
+        The record of control.py.
+    group : (n_atoms,) int32, device, or None
+        Coupling group of each atom, where there are several.
+    n_baths : int
+        Coupling groups.
     """
 
     def __init__(
@@ -120,7 +101,9 @@ class GpuUpdate:
         self._bath = constants.bath
         if self._bath is not None:
             self._bath_tables = self._upload_bath(self._bath)
-        self._thermostat = device.to_device(constants.thermostat())
+        self._dt, self.n_baths = constants.dt, len(constants.thermostats)
+        self._thermostats = device.to_device(constants.thermostat_words())
+        self.group = None if self.n_baths == 1 else device.to_device(constants.group, np.int32)
         self.n_groups = len(groups.offset) - 1
         self._branch = device.new_stream() if self.n_groups or constants.networks is not None else None
         self._groups = self._upload_groups(groups)
@@ -131,10 +114,8 @@ class GpuUpdate:
         self._free = device.empty(max(self.n_free, 1), np.int32)
         self._counts = device.zeros(2, np.int32)
         self._blocks = _BLOCKS_PER_MULTIPROCESSOR * device.n_multiprocessors
-        self._partial = device.empty((self._blocks, 5), self._sum_type)
-        start = np.zeros(1, CONTROL)
-        start["error"], start["scale"], start["kick"] = NO_ERROR, 1.0, 1.0
-        self.control = device.to_device(start.view(np.int64))
+        self._partial = device.empty((self.n_baths * self._blocks, 5), self._sum_type)
+        self.control = device.to_device(first_control(self.n_baths))
         self._sites = (
             GpuSites(device, sites.others, self._step, self.control, fixed) if len(sites.others) else None
         )
@@ -225,12 +206,12 @@ class GpuUpdate:
         """The step that the error word counts from; does not wait."""
         self.control[1:2].set(np.array([step], np.int64), stream=self.device.stream)
 
-    def set_thermostat(self, work: float, xi: float, friction: float) -> None:
-        """Heat that the thermostat gave so far, kJ/mol, and Nose and Hoover's variables; does not wait."""
-        for name, value in (("work", work), ("xi", xi), ("friction", friction)):
-            place = CONTROL.fields[name][1] // 8
-            words = np.array([value], np.float64).view(np.int64)
-            self.control[place : place + 1].set(words, stream=self.device.stream)
+    def set_thermostat(self, work: float, xi: np.ndarray, friction: np.ndarray) -> None:
+        """Heat that the thermostats gave so far, kJ/mol, and Nose and Hoover's variables (n_baths,); waits."""
+        words = self.device.to_host(self.control)
+        record = as_control(words)
+        record["work"], record["baths"]["xi"], record["baths"]["friction"] = work, xi, friction
+        self.control.set(words, stream=self.device.stream)
 
     @property
     def error_word(self) -> Any:
@@ -242,14 +223,8 @@ class GpuUpdate:
         self.control[2:3].set(np.array([-1], np.int64), stream=self.device.stream)
 
     def read(self) -> np.void:
-        """The record `CONTROL`; waits for the device."""
-        return self.as_record(self.device.to_host(self.control))
-
-    @staticmethod
-    def as_record(words: np.ndarray) -> np.void:
-        """Words of `control`, on the host, as the record `CONTROL`."""
-        record: np.void = words.view(CONTROL)[0]
-        return record
+        """The record of control.py; waits for the device."""
+        return as_control(self.device.to_host(self.control))
 
     # ---- in a step ----------------------------------------------------------------------------------------------
 
@@ -271,13 +246,13 @@ class GpuUpdate:
         self._launch(self._bind_kinetic, 0, True, 0, 0, None)
 
     def share_kinetic(self, share: Any, stream: Any) -> None:
-        """Of one rank of several: leave the sums in ``share``, (5,) int64 or float64 on the device, from now on, and
-        let them run on a stream of their own."""
+        """Of one rank of several: leave the sums in ``share``, (5 n_baths,) int64 or float64 on the device, from now
+        on, and let them run on a stream of their own."""
         self._share, self._sum_stream = share, stream
         self._bound.clear()
 
     def couple(self, totals: Any, offset: int, after: bool, thermostat: int, remove_com: int) -> None:
-        """Use the sums over all ranks, (5,) on the device, always the same array, as `sum_kinetic` or
+        """Use the sums over all ranks, (5 n_baths,) on the device, always the same array, as `sum_kinetic` or
         `sum_kinetic_after` uses its own."""
         key = ("couple", offset, after, thermostat, remove_com)
         if key not in self._bound:
@@ -291,14 +266,14 @@ class GpuUpdate:
 
     @property
     def is_one_kernel(self) -> bool:
-        """Whether a move without the virial is one launch."""
+        """Whether a move without the virial is one launch, but for what several thermostats do ahead of it."""
         stars_at_most = (self.n_groups == 0 or self._are_stars) and self._networks is None
         return stars_at_most and self._sites is None and self._bath is None
 
     @property
     def can_exchange(self) -> bool:
         """Whether `move` can be given a ``halo``."""
-        return self.is_one_kernel and self.n_free == 0 and self.n_groups == 0
+        return self.is_one_kernel and self.n_free == 0 and self.n_groups == 0 and self.n_baths == 1
 
     def load_exchanged(self) -> None:
         """Compile or load the kernels of moves with a ``halo``."""
@@ -327,6 +302,9 @@ class GpuUpdate:
         self._virial, self._halo = virial, halo
         if self._sites is not None:
             self._launch(self._bind_spread, virial is not None)
+        if coupled and self.n_baths > 1:
+            self._launch(self._bind_couple_groups)
+            coupled = False
         self._move_all(offset, coupled, virial is not None, overlap)
         if self._bath is not None:
             self._launch(self._bind_noise, offset)
@@ -374,8 +352,9 @@ class GpuUpdate:
         blocks = min(self._blocks, -(-self._capacity // SUM_THREADS))
         flags = [np.int32(flag) for flag in (offset, after, thermostat, remove_com)]
         return kernel.bind(
-            blocks, SUM_THREADS, self.velocities, self._mass, np.int32(self._capacity), self._partial,
-            self.control, self._thermostat, *flags, self._share, np.int32(overlap or Wait.FIRST),
+            (blocks, self.n_baths), SUM_THREADS, self.velocities, self._mass, np.int32(self._capacity),
+            self._slots.gid, self.group, self._partial, self.control, self._thermostats, *flags, self._share,
+            np.int32(overlap or Wait.FIRST),
             stream=self._sum_stream, overlap=overlap is not None,
         )  # fmt: skip
 
@@ -384,7 +363,14 @@ class GpuUpdate:
     ) -> Callable[[], None]:
         kernel = self.device.kernel(kinetic_program(self.fixed), "couple_ranks")
         flags = [np.int32(flag) for flag in (offset, after, thermostat, remove_com)]
-        return kernel.bind(1, 1, totals, self.control, self._thermostat, *flags, stream=self._sum_stream)
+        return kernel.bind(1, 1, totals, self.control, self._thermostats, *flags, stream=self._sum_stream)
+
+    def _bind_couple_groups(self) -> Callable[[], None]:
+        n = self._capacity
+        return self.device.kernel(kinetic_program(self.fixed), "couple_groups").bind(
+            -(-n // _SLOT_THREADS), _SLOT_THREADS, self.velocities, self._forces, self._mass, np.int32(n),
+            self._slots.gid, self.group, self.control, np.float64(self._dt),
+        )  # fmt: skip
 
     def _bind_noise(self, offset: int) -> Callable[[], None]:
         assert self._bath is not None

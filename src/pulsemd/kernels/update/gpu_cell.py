@@ -86,11 +86,13 @@ class GpuCell:
     device : CudaDevice
     barostat : (1,) record `BAROSTAT`
     followers : Followers
-    control : device array, the record `pulsemd.kernels.update.gpu.CONTROL`
+    control : device array, the record of `pulsemd.kernels.update.control`
     sums, constraints : (9,) float64 or int64, device
         Virial of all forces but those of constraints, and theirs.
     fixed : bool
         Sums in fixed point.
+    group : (n_atoms,) int32, device, or None
+        Coupling group of each atom, where there are several.
 
     Attributes
     ----------
@@ -107,10 +109,11 @@ class GpuCell:
         sums: Any,
         constraints: Any,
         fixed: bool,
+        group: Any = None,
     ) -> None:
         self.device, self._followers, self._program = device, followers, cell_program(fixed)
         self._scales_velocities = bool(barostat["stochastic"][0])
-        self._control = control
+        self._control, self._group = control, group
         self._barostat = device.to_device(np.atleast_1d(barostat).view(np.uint8))
         self.record = device.zeros(CELL.itemsize // 8, np.int64)
         self._table = device.to_device(followers.words)
@@ -162,14 +165,14 @@ class GpuCell:
         found: np.void = np.ascontiguousarray(words).view(CELL)[0]
         return found
 
-    def settle_in(self, velocities: Any) -> None:
-        """Scale these velocities (capacity, 4) float32 with the cell from now on."""
+    def settle_in(self, velocities: Any, gid: Any) -> None:
+        """Scale these velocities (capacity, 4) float32, of atoms (capacity,) int32, with the cell from now on."""
         n, kernel = len(velocities), self.device.kernel
         shape, rows = (-(-n // SUM_THREADS), SUM_THREADS), (velocities, np.int32(n), self.record)
         self._velocities = kernel(self._program, "scale_velocities").bind(*shape, *rows)
         self._drags = [
             kernel(self._program, "drag_velocities").bind(
-                *shape, *rows, self._barostat, self._control, np.int32(rubbed)
+                *shape, *rows, self._barostat, self._control, gid, self._group, np.int32(rubbed)
             )
             for rubbed in (False, True)
         ]

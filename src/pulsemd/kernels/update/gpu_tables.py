@@ -32,6 +32,29 @@ class ConstrainedGroups(Protocol):
     lengths: np.ndarray
 
 
+@dataclass(frozen=True)
+class Thermostat:
+    """Of a coupling group.
+
+    Parameters
+    ----------
+    target : float, kJ/mol, kinetic energy it aims at
+    n_dof : float
+    keep : float, exp(-coupling interval / tau); 1: the group is not coupled
+    weak : float
+        Coupling interval over tau of Berendsen's thermostat; 0: another one.
+    hoover, ref_t : float
+        Coupling interval over the mass of Nose and Hoover's thermostat, 1/(K ps), 0: another one; its temperature, K.
+    """
+
+    target: float = 0.0
+    n_dof: float = 0.0
+    keep: float = 1.0
+    weak: float = 0.0
+    hoover: float = 0.0
+    ref_t: float = 0.0
+
+
 @dataclass(frozen=True, eq=False)
 class UpdateConstants:
     """What does not change in a run.
@@ -45,16 +68,13 @@ class UpdateConstants:
         Rigid waters by kind: global ids of O, H, H, and `settle_geometry`.
     groups : ConstrainedGroups
         Update groups held together by other constraints.
-    target : float, kJ/mol, kinetic energy the thermostat aims at
-    n_dof : int
-    keep : float, exp(-coupling interval / tau)
-    seed : int, of the thermostat
+    thermostats : tuple of Thermostat
+        Of each coupling group, at most `MAX_BATHS`.
+    group : (n_atoms,) int32 or None
+        Coupling group of each atom, where there are several.
+    seed : int, of the thermostats
+    interval : float, ps, of their coupling
     sites : VirtualSites
-    weak : float
-        Coupling interval over tau of Berendsen's thermostat; 0: another one.
-    hoover, ref_t, interval : float
-        Coupling interval over the mass of Nose and Hoover's thermostat, 1/(K ps), 0: another one; its temperature, K;
-        and that interval, ps.
     bath : Bath or None
         Of stochastic dynamics.
     networks : NetworkTable or None
@@ -66,15 +86,11 @@ class UpdateConstants:
     mass: np.ndarray
     waters: list[tuple[np.ndarray, np.ndarray]]
     groups: ConstrainedGroups
-    target: float = 0.0
-    n_dof: int = 0
-    keep: float = 1.0
+    thermostats: tuple[Thermostat, ...] = (Thermostat(),)
+    group: np.ndarray | None = None
     seed: int = 0
-    sites: VirtualSites = field(default_factory=no_sites)
-    weak: float = 0.0
-    hoover: float = 0.0
-    ref_t: float = 0.0
     interval: float = 0.0
+    sites: VirtualSites = field(default_factory=no_sites)
     bath: Bath | None = None
     networks: NetworkTable | None = None
 
@@ -96,11 +112,17 @@ class UpdateConstants:
         words = (self.box.ravel(), inverse.ravel())
         return np.array([np.concatenate([*words, [dt, 1.0 / dt]]) for dt in (self.dt, 0.5 * self.dt)])
 
-    def thermostat(self) -> np.ndarray:
-        """The struct ``Thermostat`` of kinetic.cu, as float64 words."""
-        numbers = (self.target, self.n_dof, self.keep, self.mass.sum(), self.weak)
-        words = np.array([*numbers, self.hoover, self.ref_t, self.interval, 0.0])
-        words[8:].view(np.int64)[0] = self.seed
+    def thermostat_words(self) -> np.ndarray:
+        """The struct ``Thermostat`` of kinetic.cu of each coupling group, (g, 9) as float64 words."""
+        n = len(self.thermostats)
+        group = np.zeros(len(self.mass), np.int32) if self.group is None else self.group
+        mass = np.bincount(group, weights=self.mass, minlength=n)
+        rows = [
+            (t.target, t.n_dof, t.keep, m, t.weak, t.hoover, t.ref_t, self.interval, 0.0)
+            for t, m in zip(self.thermostats, mass, strict=True)
+        ]
+        words = np.array(rows)
+        words.view(np.int64)[:, 8] = self.seed
         return words
 
 

@@ -1,5 +1,5 @@
-// Kinetic energy and momentum, and what the coupling makes of them: thermostat factor and velocity of the centre of
-// mass, left in device memory for the update.
+// Kinetic energy and momentum of each coupling group, and what the coupling makes of them: factors of the thermostats
+// and velocity of the centre of mass, left in device memory for the update.
 //
 // Sums go over blocks and then, in the block that finishes last, over the blocks' results in fixed order: the same
 // numbers in every run of one launch shape, and with FIXED of any launch shape.
@@ -40,11 +40,11 @@ __device__ __forceinline__ KineticSums block_sum(KineticSums mine) {
     return mine;
 }
 
-struct Thermostat {  // read from device memory, see gpu.py
+struct Thermostat {  // of a coupling group, read from device memory, see gpu_tables.py
     double target;   // n_dof kT / 2, kJ/mol
     double n_dof;
-    double keep;     // exp(-interval / tau); 0: the canonical distribution at once
-    double total_mass;
+    double keep;     // exp(-interval / tau); 0: the canonical distribution at once; 1: not coupled
+    double mass;     // of the group, amu
     double weak;     // interval / tau of Berendsen's thermostat; 0: another one
     double hoover;   // interval / Q of Nose and Hoover's, 1/(K ps); 0: another one
     double ref_t;    // K
@@ -52,11 +52,13 @@ struct Thermostat {  // read from device memory, see gpu.py
     long long seed;
 };
 
-// Factor on all velocities: G. Bussi, D. Donadio, M. Parrinello, J. Chem. Phys. 126, 014101 (2007), equation (A7).
-__device__ double v_rescale_factor(const Thermostat& t, double kinetic, unsigned long long step) {
+// Factor on velocities: G. Bussi, D. Donadio, M. Parrinello, J. Chem. Phys. 126, 014101 (2007), equation (A7).
+__device__ double v_rescale_factor(const Thermostat& t, double kinetic, unsigned long long step, int group) {
     if (kinetic <= 0.0) return 1.0;
-    const double first = normal(uniforms(t.seed, STREAM_V_RESCALE, step, 0));
-    const double rest = t.n_dof > 1 ? 2.0 * gamma_number((t.n_dof - 1) / 2.0, t.seed, STREAM_V_RESCALE, step) : 0.0;
+    const unsigned long long id = (unsigned long long)group << 32;
+    const double first = normal(uniforms(t.seed, STREAM_V_RESCALE, step, id));
+    const double rest =
+        t.n_dof > 1 ? 2.0 * gamma_number((t.n_dof - 1) / 2.0, t.seed, STREAM_V_RESCALE, step, id) : 0.0;
     const double fresh = kinetic + (1.0 - t.keep) * (t.target * (rest + first * first) / t.n_dof - kinetic) +
                          2.0 * first * sqrt(t.keep * (1.0 - t.keep) * kinetic * t.target / t.n_dof);
     return sqrt(fmax(fresh, 0.0) / kinetic);
@@ -68,40 +70,69 @@ __device__ double berendsen_factor(const Thermostat& t, double kinetic) {
     return fmin(fmax(sqrt(fmax(1.0 + t.weak * (t.target / kinetic - 1.0), 0.0)), 0.8), 1.25);
 }
 
-// Nose and Hoover's thermostat as in extended.py; the factor on the old velocities.
-__device__ double rub(Control* control, const Thermostat& t, double kinetic) {
-    const double temperature = t.ref_t * kinetic / t.target, old = control->friction;
-    control->friction = old + t.hoover * (temperature - t.ref_t);
-    control->xi += 0.5 * t.interval * (old + control->friction);
-    const double motion = 0.5 * control->friction * control->friction * t.interval / t.hoover;
-    control->work = -2.0 * t.target / t.ref_t * (motion + t.ref_t * control->xi);
-    control->loss = 0.5 * t.interval * control->friction;
-    control->kick = 1.0 / (1.0 + control->loss);
-    return (1.0 - control->loss) * control->kick;
+// Nose and Hoover's thermostat as in extended.py; its energy, kJ/mol.
+__device__ double rub(Bath& bath, const Thermostat& t, double kinetic) {
+    const double temperature = t.target > 0.0 ? t.ref_t * kinetic / t.target : t.ref_t, old = bath.friction;
+    bath.friction = old + t.hoover * (temperature - t.ref_t);
+    bath.xi += 0.5 * t.interval * (old + bath.friction);
+    bath.loss = 0.5 * t.interval * bath.friction;
+    bath.kick = 1.0 / (1.0 + bath.loss);
+    bath.scale = (1.0 - bath.loss) * bath.kick;
+    const double motion = 0.5 * bath.friction * bath.friction * t.interval / t.hoover;
+    return 2.0 * t.target / t.ref_t * (motion + t.ref_t * bath.xi);
 }
 
-__device__ void couple(Control* control, const Thermostat& t, double kinetic, double along_z, const double* momentum,
-                       int offset, bool thermostat, bool remove_com) {
-    double scale = 1.0;
-    for (int d = 0; d < 3; d++) {
-        control->com[d] = remove_com ? momentum[d] / t.total_mass : 0.0;
-        control->momentum[d] = momentum[d];
+// Of all atoms or a group.
+struct Motion {
+    double energy, along_z;
+    Vec momentum;
+
+    __device__ explicit Motion(const KineticSums& sums) {
+        const double e_unit = FIXED ? 1.0 / ENERGY_SCALE : 1.0, p_unit = FIXED ? 1.0 / MOMENTUM_SCALE : 1.0;
+        energy = sums.energy * e_unit, along_z = sums.along_z * e_unit;
+        momentum = {sums.x * p_unit, sums.y * p_unit, sums.z * p_unit};
     }
-    if (remove_com) {
-        const Vec p = {momentum[0], momentum[1], momentum[2]};
-        kinetic -= 0.5 * dot(p, p) / t.total_mass;
-        along_z -= 0.5 * p.z * p.z / t.total_mass;
+
+    // What is left without the velocity of the centre of mass of all groups.
+    __device__ void slow_down(double mass, Vec com) {
+        energy -= dot(momentum - (0.5 * mass) * com, com);
+        along_z -= (momentum.z - 0.5 * mass * com.z) * com.z;
     }
-    control->before = kinetic, control->before_z = along_z;
-    control->kick = 1.0, control->loss = 0.0;
-    if (thermostat && t.hoover > 0.0) {
-        scale = rub(control, t, kinetic);
-    } else if (thermostat) {
-        scale = t.weak > 0.0 ? berendsen_factor(t, kinetic) : v_rescale_factor(t, kinetic, control->step + offset);
-        control->work += kinetic * (scale * scale - 1.0);
-        control->before = kinetic * scale * scale, control->before_z = along_z * scale * scale;
+};
+
+// Let the thermostat of a group act on a step and on the motion before it; the energy that it gives.
+__device__ double heat(Bath& bath, const Thermostat& t, Motion& old, unsigned long long step, int group) {
+    bath.scale = t.weak > 0.0 ? berendsen_factor(t, old.energy) : v_rescale_factor(t, old.energy, step, group);
+    const double square = bath.scale * bath.scale, given = old.energy * (square - 1.0);
+    old.energy *= square, old.along_z *= square;
+    return given;
+}
+
+__device__ void couple(Control* control, const Thermostat* thermostats, const KineticSums* sums, int offset,
+                       bool thermostat, bool remove_com) {
+    double total_mass = 0.0, given = 0.0, stored = 0.0;
+    Vec momentum = {0.0, 0.0, 0.0};
+    for (int g = 0; g < control->n_baths; g++)
+        momentum = momentum + Motion(sums[g]).momentum, total_mass += thermostats[g].mass;
+    const Vec com = {momentum.x / total_mass, momentum.y / total_mass, momentum.z / total_mass};
+    control->before = control->before_z = 0.0;
+    bool swings = false;
+    for (int g = 0; g < control->n_baths; g++) {
+        const Thermostat& t = thermostats[g];
+        Bath& bath = baths_of(control)[g];
+        Motion old(sums[g]);
+        if (remove_com) old.slow_down(t.mass, com);
+        bath.scale = bath.kick = 1.0, bath.loss = 0.0;
+        if (thermostat && t.hoover > 0.0)
+            swings = true, stored += rub(bath, t, old.energy);
+        else if (thermostat)
+            given += heat(bath, t, old, control->step + offset, g);
+        bath.before = old.energy;
+        control->before += old.energy, control->before_z += old.along_z;
     }
-    control->scale = scale;
+    control->work = swings ? -stored : control->work + given;
+    const double p[3] = {momentum.x, momentum.y, momentum.z}, v[3] = {com.x, com.y, com.z};
+    for (int d = 0; d < 3; d++) control->momentum[d] = p[d], control->com[d] = remove_com ? v[d] : 0.0;
 }
 
 // Whether a step does what is done every `interval` steps; 0: never.
@@ -109,57 +140,80 @@ __device__ __forceinline__ bool is_due(const Control* control, int offset, int i
     return interval > 0 && (control->step + offset) % interval == 0;
 }
 
-// What the sums of all atoms do. after : 1: sum into control->after only; 0: before the move, then couple.
+// What the sums of each group do. after : 1: sum into control->after only; 0: before the move, then couple.
 // thermostat_interval, com_interval : steps between two actions of the thermostat, and two removals; 0: none
-__device__ void use_sums(const KineticSums& sums, Control* control, const Thermostat& thermostat, int offset, int after,
-                         int thermostat_interval, int com_interval) {
-    const double e_unit = FIXED ? 1.0 / ENERGY_SCALE : 1.0, p_unit = FIXED ? 1.0 / MOMENTUM_SCALE : 1.0;
-    if (after) {
-        control->after = sums.energy * e_unit;
-        control->after_z = sums.along_z * e_unit;
-        return;
+__device__ void use_sums(const KineticSums* sums, Control* control, const Thermostat* thermostats, int offset,
+                         int after, int thermostat_interval, int com_interval) {
+    if (!after)
+        return couple(control, thermostats, sums, offset, is_due(control, offset, thermostat_interval),
+                      is_due(control, offset, com_interval));
+    control->after = control->after_z = 0.0;
+    for (int g = 0; g < control->n_baths; g++) {
+        const Motion now(sums[g]);
+        baths_of(control)[g].after = now.energy;
+        control->after += now.energy, control->after_z += now.along_z;
     }
-    const double momentum[3] = {sums.x * p_unit, sums.y * p_unit, sums.z * p_unit};
-    couple(control, thermostat, sums.energy * e_unit, sums.along_z * e_unit, momentum, offset,
-           is_due(control, offset, thermostat_interval), is_due(control, offset, com_interval));
 }
 
-// v : (n, 4) float, nm/ps; mass : (n,) double, amu, 0 in empty rows; partial : (gridDim.x,) scratch.
+// One row of blocks for each coupling group. partial : (gridDim.y, gridDim.x) scratch
+// v : (n, 4) float, nm/ps; mass : (n,) double, amu, 0 in empty rows and those of ghosts
+// gid, group : (n,) int32, and coupling group of each atom by global id, where there are several
 // share : null, or: where the sums of one rank of several go, which `couple_ranks` uses once all are added up
 extern "C" __global__ void __launch_bounds__(THREADS)
-    kinetic(const float4* __restrict__ v, const double* __restrict__ mass, int n, KineticSums* partial,
-            Control* control, const Thermostat* thermostat, int offset, int after,
-            int thermostat_interval, int com_interval, KineticSums* share, int wait) {
+    kinetic(const float4* __restrict__ v, const double* __restrict__ mass, int n, const int* __restrict__ gid,
+            const int* __restrict__ group, KineticSums* partial, Control* control, const Thermostat* thermostats,
+            int offset, int after, int thermostat_interval, int com_interval, KineticSums* share, int wait) {
     __shared__ bool last;
+    __shared__ KineticSums totals[MAX_BATHS];
     wait_here(WAIT_FIRST, wait);
     let_later_start();
     KineticSums mine = {0, 0, 0, 0, 0};
     for (int row = blockIdx.x * THREADS + threadIdx.x; row < n; row += gridDim.x * THREADS) {
+        const double m = mass[row];
+        if (gridDim.y > 1 && (m == 0.0 || group[gid[row]] != blockIdx.y)) continue;
         const float4 of_row = current(v + row);
-        mine += of_atom(mass[row], of_row.x, of_row.y, of_row.z);
+        mine += of_atom(m, of_row.x, of_row.y, of_row.z);
     }
     mine = block_sum(mine);
     if (threadIdx.x == 0) {
-        partial[blockIdx.x] = mine;
+        partial[blockIdx.y * gridDim.x + blockIdx.x] = mine;
         __threadfence();
-        last = atomicInc(&control->blocks_done, gridDim.x - 1) == gridDim.x - 1;
+        const unsigned others = gridDim.x * gridDim.y - 1;
+        last = atomicInc(&control->blocks_done, others) == others;
     }
     __syncthreads();
     if (!last) return;
     __threadfence();
-    mine = {0, 0, 0, 0, 0};
-    for (int block = threadIdx.x; block < gridDim.x; block += THREADS) mine += partial[block];
-    mine = block_sum(mine);
+    for (int g = 0; g < gridDim.y; g++) {
+        mine = {0, 0, 0, 0, 0};
+        for (int block = threadIdx.x; block < gridDim.x; block += THREADS) mine += partial[g * gridDim.x + block];
+        mine = block_sum(mine);
+        if (threadIdx.x == 0) totals[g] = mine;
+        __syncthreads();
+    }
     if (threadIdx.x != 0) return;
     wait_here(WAIT_LAST, wait);
-    if (share)
-        *share = mine;
-    else
-        use_sums(mine, control, *thermostat, offset, after, thermostat_interval, com_interval);
+    if (!share) return use_sums(totals, control, thermostats, offset, after, thermostat_interval, com_interval);
+    for (int g = 0; g < gridDim.y; g++) share[g] = totals[g];
 }
 
 // The same from sums over all ranks.
-extern "C" __global__ void couple_ranks(const KineticSums* sums, Control* control, const Thermostat* thermostat,
+extern "C" __global__ void couple_ranks(const KineticSums* sums, Control* control, const Thermostat* thermostats,
                                         int offset, int after, int thermostat_interval, int com_interval) {
-    use_sums(*sums, control, *thermostat, offset, after, thermostat_interval, com_interval);
+    use_sums(sums, control, thermostats, offset, after, thermostat_interval, com_interval);
+}
+
+// Let the thermostats of several groups act on the old velocities, so that a move without coupling follows, as in
+// leapfrog.py. f : (n, 4), complete; the other arguments as above
+extern "C" __global__ void couple_groups(float4* v, const Force* __restrict__ f, const double* __restrict__ mass, int n,
+                                         const int* __restrict__ gid, const int* __restrict__ group,
+                                         const Control* control, double dt) {
+    const int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= n || mass[row] == 0.0) return;
+    const Bath& bath = baths_of(control)[group[gid[row]]];
+    const Vec com = {control->com[0], control->com[1], control->com[2]};
+    const float4 old = v[row];
+    Vec now = bath.scale * (Vec{old.x, old.y, old.z} - com);
+    if (bath.kick != 1.0) now = now + ((bath.kick - 1.0) * dt / mass[row]) * load_force(f, row);
+    v[row] = make_float4(now.x, now.y, now.z, old.w);
 }

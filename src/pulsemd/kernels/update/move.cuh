@@ -27,11 +27,13 @@ struct State {
 };
 
 __device__ __forceinline__ void take_coupling(State& s) {
+    if (!s.coupled) return;
     const Control* c = s.control;
-    if (s.coupled) s.scale = c->scale, s.push = c->kick, s.com = {c->com[0], c->com[1], c->com[2]};
+    const Bath* bath = baths_of(c);
+    s.scale = bath->scale, s.push = bath->kick, s.com = {c->com[0], c->com[1], c->com[2]};
 }
 
-// coupled: apply the factor and the velocity of the centre of mass that kinetic.cu left in `control`.
+// coupled: apply the factors and the velocity of the centre of mass that kinetic.cu left in `control`, of one bath.
 __device__ __forceinline__ State state_of(int4* x, float4* v, const Force* f, const int* gid, const Step* step,
                                           Control* control, int offset, int coupled) {
     return {x, v, f, gid, control, step, offset, coupled, 1.0, 1.0, {0.0, 0.0, 0.0}};

@@ -41,12 +41,13 @@ __device__ inline Uniforms uniforms(unsigned long long seed, unsigned stream, un
 
 __device__ inline double normal(const Uniforms& u) { return sqrt(-2.0 * log(u.of[0])) * cos(TWO_PI * u.of[1]); }
 
-// One number of the gamma distribution of shape >= 1, scale 1; the draws of attempt k have id 2 + k. NaN after 1000
-// attempts: the atoms then get no finite velocity, which the error word reports.
-__device__ inline double gamma_from(double shape, unsigned long long seed, unsigned stream, unsigned long long step) {
+// One number of the gamma distribution of shape >= 1, scale 1; the draws of attempt k have id 2 + k after `first`. NaN
+// after 1000 attempts: the atoms then get no finite velocity, which the error word reports.
+__device__ inline double gamma_from(double shape, unsigned long long seed, unsigned stream, unsigned long long step,
+                                    unsigned long long first) {
     const double d = shape - 1.0 / 3.0, c = 1.0 / sqrt(9.0 * d);
     for (int attempt = 0; attempt < 1000; attempt++) {
-        const Uniforms u = uniforms(seed, stream, step, 2 + attempt);
+        const Uniforms u = uniforms(seed, stream, step, first + 2 + attempt);
         const double z = normal(u), w = 1.0 + c * z, w3 = w * w * w;
         if (w > 0.0 && log(u.of[2]) < 0.5 * z * z + d * (1.0 - w3 + 3.0 * log(w))) return d * w3;
     }
@@ -54,8 +55,9 @@ __device__ inline double gamma_from(double shape, unsigned long long seed, unsig
 }
 
 // `gamma_from` for shape >= 1/2.
-__device__ inline double gamma_number(double shape, unsigned long long seed, unsigned stream, unsigned long long step) {
-    if (shape >= 1.0) return gamma_from(shape, seed, stream, step);
-    const double u = uniforms(seed, stream, step, 1).of[0];
-    return gamma_from(shape + 1.0, seed, stream, step) * pow(u, 1.0 / shape);
+__device__ inline double gamma_number(double shape, unsigned long long seed, unsigned stream, unsigned long long step,
+                                      unsigned long long first) {
+    if (shape >= 1.0) return gamma_from(shape, seed, stream, step, first);
+    const double u = uniforms(seed, stream, step, first + 1).of[0];
+    return gamma_from(shape + 1.0, seed, stream, step, first) * pow(u, 1.0 / shape);
 }

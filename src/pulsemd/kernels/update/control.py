@@ -1,0 +1,47 @@
+"""What a run on a device keeps there so that no step needs the host: the record of control.cuh, on the host."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+_RECORD = [
+    ("step", "<i8"),
+    ("start", "<i8"),
+    ("error", "<u8"),
+    ("com", "<f8", 3),
+    ("work", "<f8"),
+    ("before", "<f8"),
+    ("after", "<f8"),
+    ("momentum", "<f8", 3),
+    ("blocks_done", "<u4"),
+    ("n_baths", "<u4"),
+    ("before_z", "<f8"),
+    ("after_z", "<f8"),
+]
+_BATH = np.dtype([(name, "<f8") for name in ("scale", "kick", "loss", "xi", "friction", "before", "after")])
+_WORDS, _WORDS_OF_BATH = np.dtype(_RECORD).itemsize // 8, _BATH.itemsize // 8
+
+NO_ERROR = 2**64 - 1
+
+
+@cache
+def control_type(n_baths: int) -> np.dtype[np.void]:
+    """The struct ``Control`` of control.cuh, with the ``baths`` (n_baths,) behind it."""
+    return np.dtype([*_RECORD, ("baths", _BATH, (n_baths,))])
+
+
+def first_control(n_baths: int) -> np.ndarray:
+    """Words (k,) int64 of the record before the first step."""
+    start = np.zeros(1, control_type(n_baths))
+    start["error"], start["n_baths"] = NO_ERROR, n_baths
+    start["baths"]["scale"] = start["baths"]["kick"] = 1.0
+    return start.view(np.int64)
+
+
+def as_control(words: np.ndarray) -> np.void:
+    """Words of a record, on the host, as the record."""
+    n_baths = (len(words) - _WORDS) // _WORDS_OF_BATH
+    record: np.void = words.view(control_type(n_baths))[0]
+    return record
