@@ -13,11 +13,21 @@ import csv
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 Row = dict[str, str]
-Case = tuple[str, int, str, str]
-"""System, ranks, transport, and whether steps are a graph."""
+
+
+class Case(NamedTuple):
+    """How rows of several sizes were measured; ``graph``: '1' if steps are a graph."""
+
+    system: str
+    ranks: int
+    grid: str
+    transport: str
+    plan: str
+    graph: str
+
 
 BEGIN: Final = "<!-- made by benchmarks/tables_md_gpus.py -->"
 END: Final = "<!-- end of what it made -->"
@@ -39,9 +49,20 @@ def read_rows(paths: Iterable[Path]) -> dict[Case, dict[int, Row]]:
         with path.open(newline="") as file:
             for row in csv.DictReader(file):
                 if row["us_per_step"]:
-                    case = row["system"], int(row["n_ranks"]), row["transport"], row["graph"]
+                    case = Case(
+                        row["system"],
+                        int(row["n_ranks"]),
+                        row["grid"],
+                        row["transport"],
+                        row["plan"],
+                        row["graph"],
+                    )
                     found.setdefault(case, {})[int(row["n_atoms"])] = row
-    return dict(sorted(found.items(), key=lambda item: (*item[0][:2], LADDER.index(item[0][2]), item[0][3])))
+    return dict(sorted(found.items(), key=lambda item: _place(item[0])))
+
+
+def _place(case: Case) -> tuple[str | int, ...]:
+    return case.system, case.ranks, case.grid, LADDER.index(case.transport), case.plan, case.graph
 
 
 def as_table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
@@ -59,21 +80,26 @@ def kilo(size: int) -> str:
 
 
 def name_of(case: Case) -> str:
-    """A transport, and how its steps are launched where both ways are possible."""
-    _, ranks, transport, graph = case
-    if ranks == 1:
+    """A transport, and how its steps are launched and its halo planned where that is not the usual way."""
+    if case.ranks == 1:
         return "one GPU"
-    takes_graphs = transport in ("nvshmem-pulse", "nvshmem-fused", "nvshmem-step")
-    return f"`{transport}`" + (", no graph" if takes_graphs and graph == "0" else "")
+    takes_graphs = case.transport in ("nvshmem-pulse", "nvshmem-fused", "nvshmem-step")
+    plan = ", staged plan" if case.plan == "staged" else ""
+    return f"`{case.transport}`" + plan + (", no graph" if takes_graphs and case.graph == "0" else "")
+
+
+def begin_of(case: Case) -> list[str]:
+    """System, ranks and how they lie."""
+    return [case.system, f"{case.ranks} as {case.grid}" if case.ranks > 1 else "1"]
 
 
 def times(cases: dict[Case, dict[int, Row]]) -> str:
     """us of a step by transport and size."""
     sizes = sizes_of(cases)
     lines = [
-        [system, str(ranks), name_of((system, ranks, transport, graph))]
+        [*begin_of(case), name_of(case)]
         + [found[size]["us_per_step"] if size in found else "" for size in sizes]
-        for (system, ranks, transport, graph), found in cases.items()
+        for case, found in cases.items()
     ]
     return as_table(["system", "ranks", "transport", *map(kilo, sizes)], lines)
 
@@ -81,17 +107,17 @@ def times(cases: dict[Case, dict[int, Row]]) -> str:
 def gains(cases: dict[Case, dict[int, Row]], best: str = "nvshmem-fused") -> str:
     """What `best` gains over MPI, in three parts."""
     lines = []
-    for (system, ranks, transport, _), found in cases.items():
-        if transport != "mpi":
+    for case, found in cases.items():
+        if case.transport != "mpi":
             continue
-        graph, launched = (cases.get((system, ranks, best, g), {}) for g in ("1", "0"))
+        graph, launched = (cases.get(case._replace(transport=best, graph=g), {}) for g in ("1", "0"))
         for size in sorted(set(found) & set(graph) & set(launched)):
             mpi, plain, full = (rows[size] for rows in (found, launched, graph))
             between = [float(row["us_between_searches"]) for row in (mpi, plain, full)]
             total = [float(row["us_per_step"]) for row in (mpi, full)]
             lines.append(
                 [
-                    *(system, str(ranks), kilo(size), mpi["us_per_step"], full["us_per_step"]),
+                    *(*begin_of(case), kilo(size), mpi["us_per_step"], full["us_per_step"]),
                     f"{float(mpi['us_searches']) - float(full['us_searches']):.1f}",
                     f"{between[0] - between[1]:.1f}",
                     f"{between[1] - between[2]:.1f}",
@@ -111,7 +137,7 @@ def waits(cases: dict[Case, dict[int, Row]]) -> str:
     }
     sizes = sizes_of(traced)
     lines = [
-        [case[0], str(case[1]), name_of(case)]
+        [*begin_of(case), name_of(case)]
         + [f"{found[n]['us_exposed'] or '–'} of {found[n]['us_traced']}" if n in found else "" for n in sizes]
         for case, found in traced.items()
     ]
