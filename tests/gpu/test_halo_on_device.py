@@ -84,6 +84,7 @@ def test_captured_exchange_replayed_over_a_rebind_brings_new_rows(device, name, 
     channel, array, _ = bound(transport, TWO_PULSES, (2, 2))
     for case in cases:  # then there is room for the tables of each
         channel.rebind([case.plan((2, 2), rank)[0] for rank in transport.ranks])
+    assert channel.capturable
     there, back = (transport.device.capture(work) for work in (channel.forward, channel.reverse))
     generation = channel.generation
     for turn, case in enumerate(cases * 5):

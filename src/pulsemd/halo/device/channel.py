@@ -88,6 +88,8 @@ class FusedChannel:
 
     per_launch: ClassVar[int] = 2**31
     """Pulses of one kernel."""
+    capturable: ClassVar[bool] = True
+    """Whether exchanges may be captured in a graph."""
 
     def __init__(
         self,

@@ -143,7 +143,7 @@ def _measure_case(
         row |= {"rows": rows, "width": width, "pulses": len(plans[0].pulses), "bytes_sent": sent * width * 4}
         for what, call in (("forward", channel.forward), ("forward+reverse", _both(channel))):
             for mode in ("launched", "graph"):
-                if mode == "launched" or getattr(channel, "capturable", True):
+                if mode == "launched" or channel.capturable:
                     timers.append((row | {"what": what, "mode": mode}, _Timer(transport, call, mode)))
         say(
             f"{transport.name}: ready for {'x'.join(map(str, grid))} ranks, {kind} plan, {rows} rows of {width}"
