@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from pulsemd.base.errors import CapacityError, ConfigError, InputError, TransportError
+from pulsemd.base.errors import ConfigError, InputError, TransportError
 from pulsemd.halo import launch, open_transport
 from pulsemd.halo.agreement import received, sendable
 from pulsemd.halo.control import Control
@@ -67,7 +67,7 @@ def test_error_sent_to_another_rank_keeps_its_type_and_names_its_rank() -> None:
 
 
 def test_error_that_cannot_be_pickled_is_sent_as_text() -> None:
-    class LocalError(CapacityError):
+    class LocalError(ConfigError):
         pass
 
     error = received(sendable(LocalError("too small")), 1)

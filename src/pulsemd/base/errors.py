@@ -70,12 +70,6 @@ class TransportError(PulseMDError):
     exit_code = 4
 
 
-class CapacityError(PulseMDError):
-    """A buffer is too small and could not be grown."""
-
-    exit_code = 4
-
-
 class PeerError(TransportError):
     """A peer died, or a bounded wait expired."""
 

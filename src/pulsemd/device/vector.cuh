@@ -39,6 +39,10 @@ __device__ __forceinline__ float3 to_cartesian_exact(const int3 d, const Lattice
                      __fadd_rn(__fadd_rn(__fmul_rn(x, s.xz), __fmul_rn(y, s.yz)), __fmul_rn(z, s.zz)));
 }
 
+// Squared length, as fast as the machine likes.
+__device__ __forceinline__ float square_of(const float3 d) { return d.x * d.x + d.y * d.y + d.z * d.z; }
+
+// The same by IEEE operations in a fixed order.
 __device__ __forceinline__ float square_exact(const float3 d) {
   return __fadd_rn(__fadd_rn(__fmul_rn(d.x, d.x), __fmul_rn(d.y, d.y)), __fmul_rn(d.z, d.z));
 }

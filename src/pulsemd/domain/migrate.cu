@@ -14,8 +14,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     x = own.x[slot];
     leader = own.x[own.slot_of[own.leader_of[g]]];
     rank = rank_of(leader, own);
-    const float3 d = to_cartesian<false>(lattice_difference(x, leader), load_scale(own.scale));
-    reach = d.x * d.x + d.y * d.y + d.z * d.z;
+    reach = square_of(to_cartesian<false>(lattice_difference(x, leader), load_scale(own.scale)));
   }
   const uint32 largest = __reduce_max_sync(ALL_LANES, uint32(__float_as_int(reach)));  // in the order of their bits
   if ((threadIdx.x & 31) == 0 && largest) atomicMax(own.found + 1, int(largest));

@@ -110,13 +110,13 @@ class RanksBehind:
 def _supervise(owner: weakref.ref[RanksBehind], job: Job) -> None:
     error: BaseException | None = None
     try:
-        options, serve = job.options, "pulsemd.engine.worker:serve"
+        options = job.options
         where: dict[str, Any] = {"transport": options.rung, "timeout": options.timeout}
         if options.several_on_gpus:
             n, k = options.n_processes, options.ranks_per_gpu
-            launch_gpus(n, f"{serve}_process", job, ranks_per_gpu=k, **where)
+            launch_gpus(n, "pulsemd.engine.worker:serve_process", job, ranks_per_gpu=k, **where)
         else:
-            launch(options.ranks, serve, job, **where)
+            launch(options.ranks, "pulsemd.engine.worker:serve", job, **where)
     except BaseException as problem:
         error = problem
     if (ranks := owner()) is not None:

@@ -138,12 +138,11 @@ def _place_blocks(
     kept = [
         molecule_types[kind].residue_number.max() for kind, _ in used if molecule_types[kind].n_residues > 1
     ]
-    atom, molecule, residue = 0, 0, int(max(kept, default=0)) + 1
+    atom, residue = 0, int(max(kept, default=0)) + 1
     blocks = []
     for kind, n in used:
         single = molecule_types[kind].n_residues == 1
-        blocks.append(MoleculeBlock(kind, n, atom, molecule, residue if single else None))
+        blocks.append(MoleculeBlock(kind, n, atom, residue if single else None))
         atom += n * molecule_types[kind].n_atoms
-        molecule += n
         residue += n if single else 0
     return tuple(blocks)

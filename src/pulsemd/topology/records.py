@@ -73,12 +73,11 @@ class MoleculeType:
 
 @dataclass(frozen=True)
 class MoleculeBlock:
-    """Consecutive molecules of one type; the indices are those of its first atom, molecule and residue."""
+    """Consecutive molecules of one type; the indices are those of its first atom and residue."""
 
     molecule_type: int
     n_molecules: int
     first_atom: int
-    first_molecule: int
     first_residue_number: int | None
     """Residues are numbered on from here over the whole block; None keeps the numbers of the file."""
 

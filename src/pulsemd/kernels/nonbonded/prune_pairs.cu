@@ -50,13 +50,12 @@ DEVICE uint32 next_sign(uint32 bits, float a, float b) {
 // Component q of a position relative to the centre, times a factor; for q = 3 its square.
 DEVICE float component(const int4 x, const int4 center, const LatticeScale& scale, int q, float factor) {
   const float3 p = to_cartesian<ORTHORHOMBIC>(lattice_difference(x, center), scale);
-  if (q == 3) return p.x * p.x + p.y * p.y + p.z * p.z;
+  if (q == 3) return square_of(p);
   return factor * (q == 0 ? p.x : q == 1 ? p.y : p.z);
 }
 
-DEVICE float square_of(const int4 a, const int4 b, const LatticeScale& scale) {
-  const float3 d = to_cartesian<ORTHORHOMBIC>(lattice_difference(a, b), scale);
-  return d.x * d.x + d.y * d.y + d.z * d.z;
+DEVICE float distance2(const int4 a, const int4 b, const LatticeScale& scale) {
+  return square_of(to_cartesian<ORTHORHOMBIC>(lattice_difference(a, b), scale));
 }
 
 extern "C" __global__ void __launch_bounds__(32 * WARPS)
@@ -152,8 +151,8 @@ prune_pairs(POSITIONS x, const int4* __restrict__ centers, const float* __restri
           const float4 over = multiply(a[pair], b, -limit);
 #else
           const int4 i0 = of_i[16 * pair + row], i1 = of_i[16 * pair + 8 + row];
-          const float4 over = make_float4(square_of(i0, j0, scale) - limit, square_of(i0, j1, scale) - limit,
-                                          square_of(i1, j0, scale) - limit, square_of(i1, j1, scale) - limit);
+          const float4 over = make_float4(distance2(i0, j0, scale) - limit, distance2(i0, j1, scale) - limit,
+                                          distance2(i1, j0, scale) - limit, distance2(i1, j1, scale) - limit);
 #endif
           near = next_sign(near, over.z, over.w);
           near = next_sign(near, over.x, over.y);

@@ -116,7 +116,7 @@ arrange_clusters(const int4* __restrict__ row_x, const int* __restrict__ row_gid
   }
   const int4 all_center = make_int4(middle[0], middle[1], middle[2], 0);
   r = to_cartesian<false>(lattice_difference(position, all_center), scale);
-  const float radius2 = largest<32>(r.x * r.x + r.y * r.y + r.z * r.z);
+  const float radius2 = largest<32>(square_of(r));
   const float reach[3] = {largest<32>(fabsf(r.x)), largest<32>(fabsf(r.y)), largest<32>(fabsf(r.z))};
   if (lane == 0) {
     for (int d = 0; d < 3; d++) halves[warp][d] = reach[d];
