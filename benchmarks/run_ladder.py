@@ -115,6 +115,7 @@ def md(
 ) -> Case:
     """Molecular dynamics: times, or with ``check`` the hash after so many steps."""
     atoms = tuple(atoms)
+    huge = max(atoms) > 1_000_000
     grids = grids or GRIDS[n_gpus][:1]
     rows = len(rungs) * len(plans) * len(grids) * (2 if "--trace" in more else 1)
     of_row = (1.2 if per_gpu == 1 else 3.0) if check else 0.5
@@ -122,8 +123,8 @@ def md(
     words = [
         *f"pulsemd.cli.main bench md --gpus {n_gpus} --ranks-per-gpu {per_gpu} --system {system}".split(),
         *("--atoms", *map(str, atoms), "--grid", *grids, "--plan", *plans, "--transport", *rungs),
-        *("--timeout", "60" if max(atoms) > 1_000_000 else "30", "--check", str(check)),
-        *(("--nstlist", "40", "--repeats", "0") if check else ("--lifetimes", "2", "--repeats", "3")),
+        *f"--timeout {60 if huge else 30} --check {check}".split(),
+        *("--nstlist 40 --repeats 0" if check else f"--lifetimes {2 - huge} --repeats {3 - huge}").split(),
     ]
     return Case(name, seconds, ((*words, *more, "-o", "OUT"),))
 
