@@ -8,17 +8,15 @@ A signal is one put of a few words and its epoch; one way is half a round trip. 
 from __future__ import annotations
 
 import argparse
-import csv
 import datetime
 import os
-import subprocess
 import time
-from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numba import njit
+from result_rows import COLUMNS, current_commit, write_rows
 
 from pulsemd.base.errors import PulseMDError
 from pulsemd.halo import HaloPlan, Pulse, Transport, launch
@@ -26,19 +24,6 @@ from pulsemd.halo.atomics import store_release
 from pulsemd.halo.layout import STRIDE
 from pulsemd.halo.signals import ARRIVED, wait_for
 
-COLUMNS: Final = [
-    "date",
-    "commit",
-    "device",
-    "n_gpus",
-    "n_ranks",
-    "grid",
-    "plan",
-    "transport",
-    "path",
-    "precision",
-]
-COLUMNS += ["system", "n_atoms", "nstlist", "steps", "us_per_step", "us_min", "us_max", "peer", "peer_us"]
 REPEATS: Final = 7
 EXCHANGES: Final = {"mpi": 1000}
 SIGNAL_REPEATS: Final = 101
@@ -126,17 +111,15 @@ def device() -> str:
     )
 
 
-@cache
-def commit() -> str:
-    """Short commit of the tree, or PULSEMD_COMMIT."""
-    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
-    return os.environ.get("PULSEMD_COMMIT") or done.stdout.strip() or "unknown"
-
-
 def row(transport: str, rows: int, peer_us: float | None) -> dict[str, Any]:
     """One line of the results; a failure is a line, too."""
     line: dict[str, Any] = dict.fromkeys(COLUMNS, "")
-    line |= {"date": datetime.date.today().isoformat(), "commit": commit(), "device": device(), "n_gpus": 0}
+    line |= {
+        "date": datetime.date.today().isoformat(),
+        "commit": current_commit(),
+        "device": device(),
+        "n_gpus": 0,
+    }
     line |= {
         "n_ranks": 2,
         "grid": "2x1x1",
@@ -157,18 +140,13 @@ def row(transport: str, rows: int, peer_us: float | None) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure and write ``halo_signal__cpu__DEVICEx2__COMMIT.csv``."""
+    """Measure and write ``halo_signal__cpu__DEVICEx0__COMMIT.csv``."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     out = parser.parse_args().out
     baseline = row("mpi", ROWS, None)
     lines = [row("shmem", 0, None), baseline, row("shmem", ROWS, baseline["us_per_step"])]
-    out.mkdir(parents=True, exist_ok=True)
-    path = out / f"halo_signal__cpu__{device()}x2__{commit()}.csv"
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS)
-        writer.writeheader()
-        writer.writerows(lines)
+    path = write_rows(out, "halo_signal", "cpu", lines)
     for line in lines:
         print(f"{line['transport']:6} {line['system']:18} {line['us_per_step']:>8} us  {line['path']}")
     print(path)

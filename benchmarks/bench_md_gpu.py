@@ -12,12 +12,9 @@ spends on a step outside of searches, by the clock and as processor time of its 
 from __future__ import annotations
 
 import argparse
-import csv
 import datetime
 import gzip
-import os
 import re
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -26,6 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from result_rows import COLUMNS, current_commit, write_rows
 
 from pulsemd.engine.coupling import StepFlags
 from pulsemd.engine.gpu_steps import PRUNE_INTERVAL
@@ -37,21 +35,8 @@ from pulsemd.io.gromacs.mdp import read_settings
 from pulsemd.io.gromacs.system import read_system
 from pulsemd.systems import build_system, system_files
 
-COLUMNS: Final = (
-    *(
-        "date",
-        "commit",
-        "device",
-        "n_gpus",
-        "n_ranks",
-        "grid",
-        "plan",
-        "transport",
-        "path",
-        "precision",
-        "system",
-    ),
-    *("n_atoms", "nstlist", "steps", "us_per_step", "us_min", "us_max", "peer", "peer_us"),
+_COLUMNS: Final = (
+    *COLUMNS,
     *("r_list", "r_inner", "prune_interval", "host_wall_us", "host_cpu_us", "search_us", "exclusions_us"),
     *("pairs_us", "prune_us", "bonded_us", "lattice_us", "spread_us", "potential_us", "gather_us"),
     *("move_us", "kinetic_us", "mib_on_device", "graph_steps", "graph_nodes", "critical_path"),
@@ -225,7 +210,7 @@ def row(name: str, simulation: Simulation, precision: str, steps: int, times: li
     inner = rank._r_inner
     values: dict[str, Any] = {
         "date": datetime.date.today().isoformat(),
-        "commit": commit(),
+        "commit": current_commit(),
         "device": rank.device.name,
         "n_gpus": 1,
         "n_ranks": 1,
@@ -254,13 +239,9 @@ def row(name: str, simulation: Simulation, precision: str, steps: int, times: li
     values |= {"tiles": tiles, "pairs_floor_us": f"{pairs_floor(rank.device, tiles):.2f}"}
     split = {part: f"{value:.2f}" for part, value in parts(simulation).items()}
     pool = rank.device.xp.get_default_memory_pool()
-    return dict.fromkeys(COLUMNS, "") | values | split | {"mib_on_device": f"{pool.used_bytes() / 2**20:.1f}"}
-
-
-def commit() -> str:
-    """PULSEMD_COMMIT, else the short commit of the tree."""
-    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
-    return os.environ.get("PULSEMD_COMMIT") or done.stdout.strip() or "unknown"
+    return (
+        dict.fromkeys(_COLUMNS, "") | values | split | {"mib_on_device": f"{pool.used_bytes() / 2**20:.1f}"}
+    )
 
 
 def main() -> None:
@@ -281,7 +262,7 @@ def main() -> None:
         for line in measure(name, system, *how):
             lines.append(line)
             print(*(f"{key}={value}" for key, value in line.items() if value != ""), flush=True)
-            path = write_rows(options.out, "water-pme" if options.pme else "water", lines)
+            path = write_rows(options.out, "md_gpu", "water-pme" if options.pme else "water", lines)
     print(path)
 
 
@@ -292,18 +273,6 @@ def systems(options: argparse.Namespace) -> Iterator[tuple[str, System]]:
         yield "dhfr", dhfr_system(options.dhfr, **changes)
     for n_atoms in options.atoms:
         yield "water", water_system(n_atoms, **changes)
-
-
-def write_rows(folder: Path, variant: str, lines: list[dict[str, Any]]) -> Path:
-    """Write all there is so far."""
-    folder.mkdir(parents=True, exist_ok=True)
-    device = lines[0]["device"].lower().replace(" ", "-")
-    path = folder / f"md_gpu__{variant}__{device}x1__{commit()}.csv"
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS)
-        writer.writeheader()
-        writer.writerows(lines)
-    return path
 
 
 if __name__ == "__main__":

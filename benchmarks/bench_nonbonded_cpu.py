@@ -9,37 +9,19 @@ excluded ones not among them.
 from __future__ import annotations
 
 import argparse
-import csv
 import datetime
-import os
-import subprocess
 import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
+from result_rows import COLUMNS, current_commit, write_rows
 
 from pulsemd.forcefield.nonbonded import build_table
 from pulsemd.kernels.nonbonded.launch import PairForces
 
-COLUMNS: Final = (
-    *(
-        "date",
-        "commit",
-        "device",
-        "n_gpus",
-        "n_ranks",
-        "grid",
-        "plan",
-        "transport",
-        "path",
-        "precision",
-        "system",
-    ),
-    *("n_atoms", "nstlist", "steps", "us_per_step", "us_min", "us_max", "peer", "peer_us"),
-    *("operation", "pairs", "ns_per_pair"),
-)
+_COLUMNS: Final = (*COLUMNS, "operation", "pairs", "ns_per_pair")
 REPEATS: Final = 15
 SIDE: Final = 16
 SPACING: Final = 0.3106  # nm; 33.4 molecules per nm^3
@@ -120,9 +102,9 @@ def measure(water: Water) -> list[dict[str, Any]]:
 def line(water: Water, precision: str, operation: str, pairs: int, times: list[float]) -> dict[str, Any]:
     """One row of the results."""
     median = float(np.median(times))
-    return dict.fromkeys(COLUMNS, "") | {
+    return dict.fromkeys(_COLUMNS, "") | {
         "date": datetime.date.today().isoformat(),
-        "commit": commit(),
+        "commit": current_commit(),
         "device": device(),
         "n_gpus": 0,
         "n_ranks": 1,
@@ -147,24 +129,13 @@ def device() -> str:
     return "-".join((names or ["cpu"])[0].lower().split())
 
 
-def commit() -> str:
-    """PULSEMD_COMMIT, else the short commit of the tree."""
-    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
-    return os.environ.get("PULSEMD_COMMIT") or done.stdout.strip() or "unknown"
-
-
 def main() -> None:
-    """Measure and write ``nonbonded_cpu__water__DEVICEx1__COMMIT.csv``."""
+    """Measure and write ``nonbonded_cpu__water__DEVICEx0__COMMIT.csv``."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     out = parser.parse_args().out
     lines = measure(Water())
-    out.mkdir(parents=True, exist_ok=True)
-    path = out / f"nonbonded_cpu__water__{device()}x1__{commit()}.csv"
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS)
-        writer.writeheader()
-        writer.writerows(lines)
+    path = write_rows(out, "nonbonded_cpu", "water", lines)
     for entry in lines:
         print(
             f"{entry['precision']:13} {entry['operation']:16} {entry['us_per_step']:>9} us {entry['ns_per_pair']} ns"
