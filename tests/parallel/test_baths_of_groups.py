@@ -20,6 +20,7 @@ CASES = {
     "v-rescale": {"tcoupl": "v-rescale", "nstcomm": 5},
     "nose-hoover": {"tcoupl": "nose-hoover", "nsttcouple": 2} | BOX,
     "one not coupled": {"tcoupl": "berendsen", "tau_t": "-1 0.5"},
+    "md-vv": {"integrator": "md-vv", "tcoupl": "v-rescale", "nstcomm": 5},
     "sd": {"integrator": "sd", "tcoupl": "no"},
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -75,6 +76,7 @@ def test_restart_of_a_peptide_in_water_gives_the_same_hash_and_files(tmp_path):
         ("semiisotropic", "c-rescale", "v-rescale"),
         ("isotropic", "parrinello-rahman", "nose-hoover"),
         ("semiisotropic", "parrinello-rahman", "v-rescale"),
+        ("isotropic", "c-rescale", "md-vv"),
     ],
 )
 def test_restart_with_a_barostat_on_other_ranks_gives_the_same_hash_and_files(pulsemd, kind, pcoupl, tcoupl):
@@ -83,7 +85,8 @@ def test_restart_with_a_barostat_on_other_ranks_gives_the_same_hash_and_files(pu
     given |= {
         "nstpcouple": 3,
         "tau_p": 0.5,
-        "tcoupl": tcoupl,
+        "integrator": "md-vv" if tcoupl == "md-vv" else "md",
+        "tcoupl": tcoupl.replace("md-vv", "v-rescale"),
         "tc_grps": "System",
         "tau_t": 0.5,
         "ref_t": 300,
@@ -144,6 +147,19 @@ def test_restart_of_stochastic_dynamics_on_other_ranks_gives_the_same_hash_and_f
     again = run(pulsemd.folder, words, "part", 50, "--ranks", 2, "--restart", pulsemd.folder / "part")
     assert again["trajectory_hash"] == whole["trajectory_hash"]
     same_results(pulsemd.folder / "whole", pulsemd.folder / "part")
+
+
+def test_restart_of_velocity_verlet_of_a_peptide_on_other_ranks_gives_the_same_hash_and_files(tmp_path):
+    text = system_files("peptide").parameters.read_text()
+    (tmp_path / "vv.mdp").write_text(re.sub(r"(?m)^(integrator\s*= md)$", r"\1-vv", text))
+    words = ["peptide", "--seed", "5", "-f", str(tmp_path / "vv.mdp"), "--trajectory", "trr"]
+    more = ("--transport", "loopback")
+    whole = run(tmp_path, words, "whole", 24)
+    run(tmp_path, words, "part", 13, "--ranks", 3, *more)
+    again = run(tmp_path, words, "part", 24, "--ranks", 2, *more, "--restart", tmp_path / "part")
+    assert again["trajectory_hash"] == whole["trajectory_hash"]
+    for name in ("energies.csv", "trajectory.trr", "final.gro", "checkpoint.pmd"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "part" / name).read_bytes(), name
 
 
 def test_restart_in_fast_mode_stays_close(tmp_path):

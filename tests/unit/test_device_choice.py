@@ -11,6 +11,7 @@ import pytest
 from pulsemd.base.errors import ConfigError, TransportError
 from pulsemd.engine import device
 from pulsemd.engine.options import RunOptions
+from pulsemd.forcefield.settings import RunSettings
 from pulsemd.io.gromacs.system import read_top
 from pulsemd.kernels.bonded import gpu as gpu_bonded
 from pulsemd.kernels.bonded.gpu import kinds_without_kernel
@@ -19,6 +20,7 @@ from pulsemd.kernels.update.gpu_tables import oversized_group
 from pulsemd.systems import system_files
 
 TOPOLOGY = SimpleNamespace(terms={})
+SETTINGS = RunSettings()
 LACKING = "terms of these kinds run on CPUs only: bond"
 
 
@@ -51,7 +53,7 @@ def test_auto_takes_one_of_several_gpus_and_says_why(gpu, monkeypatch):
 
 
 def test_auto_takes_the_cpu_where_the_gpu_cannot_compute_the_system_and_says_why(lacking_gpu):
-    options = device.fit_device(device.choose_device(RunOptions(device="auto")), TOPOLOGY)
+    options = device.fit_device(device.choose_device(RunOptions(device="auto")), TOPOLOGY, SETTINGS)
     assert options.device == "cpu"
     assert options.device_reason == LACKING
 
@@ -59,7 +61,7 @@ def test_auto_takes_the_cpu_where_the_gpu_cannot_compute_the_system_and_says_why
 def test_a_gpu_that_was_asked_for_and_cannot_compute_the_system_is_refused_with_the_remedy(lacking_gpu):
     options = device.choose_device(RunOptions(device="cuda"))
     with pytest.raises(ConfigError, match=f"--device cuda: {LACKING}; use --device cpu"):
-        device.fit_device(options, TOPOLOGY)
+        device.fit_device(options, TOPOLOGY, SETTINGS)
 
 
 def test_unwrapped_positions_take_the_cpu_unless_a_gpu_was_asked_for(gpu):
@@ -83,14 +85,14 @@ def test_ranks_that_cannot_be_shared_out_are_refused(gpu):
 
 def test_several_ranks_leave_gpus_that_cannot_compute_the_system_before_they_are_started(lacking_gpu):
     options = device.choose_device(RunOptions(device="auto", ranks=2, ranks_per_gpu=2))
-    assert device.fit_device(options, TOPOLOGY).device == "cpu"
+    assert device.fit_device(options, TOPOLOGY, SETTINGS).device == "cpu"
     with pytest.raises(ConfigError, match=LACKING):
-        device.fit_device(options, TOPOLOGY, started=True)
+        device.fit_device(options, TOPOLOGY, SETTINGS, started=True)
 
 
 def test_cpus_compute_every_system():
     options = RunOptions(device="cpu")
-    assert device.fit_device(device.choose_device(options), TOPOLOGY) == options
+    assert device.fit_device(device.choose_device(options), TOPOLOGY, SETTINGS) == options
 
 
 def test_terms_that_only_cpus_compute_are_named(monkeypatch):
@@ -109,25 +111,36 @@ def test_constraints_that_tie_too_many_atoms_together_are_named():
     assert f"tie {GROUP_SIZES[-1] + 1} atoms together" in problem
 
 
+def with_baths(n):
+    return replace(SETTINGS, tau_t=(0.1,) * n)
+
+
 def test_more_coupling_groups_than_a_gpu_has_room_for_are_refused_with_the_remedy():
     topology, _ = read_top(system_files("water").topology)
     options = RunOptions(device="cuda", device_asked=True)
-    assert device.fit_device(options, topology) == options
-    assert device.fit_device(options, topology, n_baths=16) == options
+    assert device.fit_device(options, topology, SETTINGS) == options
+    assert device.fit_device(options, topology, with_baths(16)) == options
     with pytest.raises(
         ConfigError, match=r"17 tc-grps have .* room for 16: join groups, or use one value for all"
     ):
-        device.fit_device(options, topology, n_baths=17)
+        device.fit_device(options, topology, with_baths(17))
 
 
 def test_networks_of_constraints_on_several_gpus_are_refused_with_the_remedy():
     files = system_files("peptide")
     topology, _ = read_top(files.topology, constraints="all-bonds")
     alone = RunOptions(device="cuda")
-    assert device.fit_device(alone, topology) == alone
+    assert device.fit_device(alone, topology, SETTINGS) == alone
     options = RunOptions(ranks=2, device="cuda", device_asked=True)
     with pytest.raises(ConfigError, match=r"LINCS on one GPU.*use --ranks 1, or constraints = h-bonds"):
-        device.fit_device(options, topology)
-    chosen = device.fit_device(replace(options, device_asked=False), topology)
+        device.fit_device(options, topology, SETTINGS)
+    chosen = device.fit_device(replace(options, device_asked=False), topology, SETTINGS)
     assert chosen.device == "cpu"
     assert "LINCS" in chosen.device_reason
+
+
+def test_velocity_verlet_on_gpus_is_refused_with_the_remedy():
+    topology, _ = read_top(system_files("water").topology)
+    options = RunOptions(device="cuda", device_asked=True)
+    with pytest.raises(ConfigError, match="md-vv runs on CPUs only: use integrator = md"):
+        device.fit_device(options, topology, replace(SETTINGS, integrator="md-vv"))

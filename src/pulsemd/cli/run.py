@@ -53,7 +53,7 @@ def main(args: argparse.Namespace) -> int:
             settings.constraints,
             settings.constraint_algorithm,
         )
-        options = fit_device(options, topology, n_baths=len(settings.baths))
+        options = fit_device(options, topology, settings)
     if options.device == "cpu" and options.rung not in TRANSPORTS:
         why = "leave out --device cpu" if asked == "cpu" else options.device_reason
         raise TransportError(f"--transport {options.rung}: needs GPUs; {why}")

@@ -43,7 +43,7 @@ class Snapshot:
     step : int
     time : float, ps
     positions : (n, 3) float64, nm, molecules whole
-    velocities : (n, 3) float32, nm/ps, half a step before
+    velocities : (n, 3) float32, nm/ps, half a step before; with md-vv of the same time
     box : (3, 3) float64, nm, rows a, b, c
     """
 
@@ -245,7 +245,7 @@ class Simulation:
             ranks_per_gpu=ranks_per_gpu,
         )
         options = choose_device(options)
-        return cls(system, fit_device(options, system.topology, n_baths=len(system.settings.baths)))
+        return cls(system, fit_device(options, system.topology, system.settings))
 
     # ---- running ------------------------------------------------------------------------------------------------
 
@@ -432,7 +432,7 @@ class Simulation:
 
     @property
     def velocities(self) -> NDArray[np.float32]:
-        """Velocities (n, 3) float32, nm/ps, half a step before the positions."""
+        """Velocities (n, 3) float32, nm/ps, half a step before the positions; with md-vv at their time."""
         return self.snapshot.velocities.copy()
 
     @property

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pulsemd.domain.lattice import LATTICE
+from pulsemd.domain.lattice import LATTICE, widths
 from pulsemd.engine.energies import N_SUMS, SLOTS, VIRIAL
 from pulsemd.engine.system import System
 from pulsemd.kernels.bonded.launch import BondedForces
@@ -163,3 +163,41 @@ def find_overlap(system: System, gid: Int32, forces: NDArray[Any]) -> bool:
     atom = system.topology.describe_atom(int(gid[strongest]))
     log.warning("%s feels a force of %.3g kJ/mol/nm: atoms overlap, a run cannot start so", atom, force)
     return True
+
+
+def strongest(f: NDArray[Any]) -> int:
+    """Row with the largest of forces (n, 3); one that is not finite counts as largest."""
+    f = f.astype(np.float64)
+    return int(np.argmax(np.nan_to_num((f * f).sum(1), nan=np.inf)))
+
+
+def speeds(v: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Lengths (n,) of velocities (n, 3)."""
+    found: NDArray[np.float64] = np.sqrt((v.astype(np.float64) ** 2).sum(1))
+    return found
+
+
+def fastest(v: NDArray[np.float32], bad: int, box: NDArray[np.float64], dt: float) -> int:
+    """Row with the largest of velocities (n, 3), nm/ps, if that is out of bounds for steps of `dt` ps, else `bad`.
+
+    One wild atom makes others move too far in the same step, by the removal of the centre of mass' motion.
+    """
+    speed = np.nan_to_num(speeds(v), nan=np.inf)
+    row = int(np.argmax(speed))
+    return row if speed[row] > 0.25 * float(widths(box).min()) / dt else bad
+
+
+def places_before(
+    x: NDArray[np.int32], v: NDArray[np.float32], box: NDArray[np.float64], dt: float
+) -> NDArray[np.int32]:
+    """Positions (n_local, 3) before the last move, to a few lattice units; rows that could not move stay.
+
+    `v` (n_owned, 3) are the velocities of that move, of the first rows.
+    """
+    x, n = x.copy(), len(v)
+    with np.errstate(all="ignore"):
+        step = v.astype(np.float64) * dt @ np.linalg.inv(box)
+        moved = (np.abs(step) < 0.25).all(1)
+    back = np.rint(step[moved] * 2.0**32).astype(np.int64)
+    x[:n][moved] = (x[:n][moved] - back).astype(np.uint32).view(np.int32)
+    return x

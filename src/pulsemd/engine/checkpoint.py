@@ -37,6 +37,7 @@ MAY_DIFFER = (
 def take_checkpoint(simulation: Simulation, topology_hash: str) -> Checkpoint | None:
     """The state of a simulation, on rank 0; collective."""
     system = simulation.system
+    simulation.go_to_half_step()
     frame, (thermostat_work, barostat_work) = simulation.gather(), simulation.rank.read_work()
     extended = simulation.rank.read_extended()
     searched = None if simulation.search_is_next else simulation.gather_searched()

@@ -34,6 +34,16 @@ class StepFlags:
         return self.energies or self.barostat
 
     @property
+    def couples(self) -> bool:
+        """Whether it changes the velocities that it finds."""
+        return self.thermostat or self.remove_com
+
+    @property
+    def kinetic(self) -> bool:
+        """Whether it needs their kinetic energy."""
+        return self.sums or self.couples
+
+    @property
     def new_box(self) -> bool:
         """Whether it may end in another box."""
         return self.barostat or self.box_moves

@@ -12,6 +12,8 @@ from pulsemd.engine.networks import network_of
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.rank import Rank
 from pulsemd.engine.system import System
+from pulsemd.engine.verlet_rank import VerletRank
+from pulsemd.forcefield.settings import RunSettings
 from pulsemd.halo import Transport
 from pulsemd.halo.rungs.ladder import GPU_RUNGS
 from pulsemd.kernels.bonded.gpu import kinds_without_kernel
@@ -84,7 +86,7 @@ def _rungs(options: RunOptions) -> tuple[str, ...]:
 
 
 def fit_device(
-    options: RunOptions, topology: Topology, started: bool = False, n_baths: int = 1
+    options: RunOptions, topology: Topology, settings: RunSettings, started: bool = False
 ) -> RunOptions:
     """The options with CPUs in place of GPUs that nobody asked for and that cannot compute this system.
 
@@ -92,8 +94,6 @@ def fit_device(
     ----------
     started : bool
         Several ranks have their GPUs already.
-    n_baths : int
-        Coupling groups with a bath of their own.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def fit_device(
     """
     if options.device != "cuda":
         return options
-    problem = _system_problem(topology, options.ranks, n_baths)
+    problem = _system_problem(topology, settings, options.ranks)
     if problem is None:
         return options
     if options.device_asked or (started and options.several_on_gpus):
@@ -110,21 +110,29 @@ def fit_device(
     return replace(options, device="cpu", device_reason=problem)
 
 
-def _system_problem(topology: Topology, ranks: int, n_baths: int) -> str | None:
+def _system_problem(topology: Topology, settings: RunSettings, ranks: int) -> str | None:
     """What of a system GPUs cannot compute; None if everything."""
     if kinds := kinds_without_kernel(topology.terms):
         return f"terms of these kinds run on CPUs only: {', '.join(kinds)}"
-    if n_baths > MAX_BATHS:
-        return (
-            f"{n_baths} tc-grps have a tau-t or ref-t of their own, and a GPU has room for {MAX_BATHS}: join groups, "
-            "or use one value for all"
-        )
+    if problem := _coupling_problem(settings):
+        return problem
     if ranks > 1 and network_of(topology).any():
         return (
             f"constraints that tie more than {MOST_TOGETHER} atoms together are solved by LINCS on one GPU, or on CPUs "
             "by any number of ranks: use --ranks 1, or constraints = h-bonds"
         )
     return oversized_group(ConstrainedGroups(topology))
+
+
+def _coupling_problem(settings: RunSettings) -> str | None:
+    if settings.full_steps:
+        return "integrator = md-vv runs on CPUs only: use integrator = md"
+    if (n_baths := len(settings.baths)) > MAX_BATHS:
+        return (
+            f"{n_baths} tc-grps have a tau-t or ref-t of their own, and a GPU has room for {MAX_BATHS}: join groups, "
+            "or use one value for all"
+        )
+    return None
 
 
 def new_rank(
@@ -141,4 +149,5 @@ def new_rank(
         from pulsemd.engine.gpu_rank import GpuRank
 
         return GpuRank(transport, system, options, r_list, nstlist)
-    return Rank(transport, system, options, r_list)
+    kind = VerletRank if system.settings.full_steps else Rank
+    return kind(transport, system, options, r_list)

@@ -72,7 +72,7 @@ class StepSums:
     ----------
     sums : (N_SUMS + 9,) float64, kJ/mol
         Energies and virial by `SLOTS` and `VIRIAL`, then the virial of constraints; virials are sums of r (x) f.
-    kinetic : float, kJ/mol, mean of the two half steps
+    kinetic : float, kJ/mol, mean of the two half steps, or with velocity Verlet of the full step
     group_kinetic : (g,) float64, kJ/mol
         Of each coupling group, where there are several.
     thermostat_work, barostat_work : float, kJ/mol, given so far

@@ -89,6 +89,11 @@ class Friction:
     loss: Float64
 
 
+def half_kick(friction: Friction) -> Friction:
+    """The same for half of a step's kick, from the velocities of a full step."""
+    return replace(friction, kick=0.5 * friction.kick)
+
+
 def thermostat_mass(bath: HeatBath) -> float:
     """1/Q of gmx, 1/(K ps^2); 0 where a group is not coupled."""
     return 1.0 / ((bath.tau_t / (2.0 * math.pi)) ** 2 * bath.ref_t) if bath.tau_t > 0 else 0.0

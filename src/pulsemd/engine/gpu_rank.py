@@ -374,9 +374,8 @@ class GpuRank(GpuSteps):
     def _pair_forces(self) -> None:
         """Forces of pairs, and ahead of them what needs no forces."""
         flags = self.flags
-        coupled = flags.thermostat or flags.remove_com
-        if coupled or flags.sums:
-            intervals = kinetic_intervals(self.system.settings) if coupled else (0, 0)
+        if flags.kinetic:
+            intervals = kinetic_intervals(self.system.settings) if flags.couples else (0, 0)
             self._update.sum_kinetic(self._offset, *intervals, self._chain.join(first=Wait.FIRST))
         due = self._age > 0 and self._age % PRUNE_INTERVAL == 0  # a search ends with a pruning
         if due and self._pairs.prunes:
@@ -386,11 +385,10 @@ class GpuRank(GpuSteps):
     def update(self) -> None:
         """Thermostat, kick, drift, constraints, barostat, the start of the next forces; where wanted also the sums."""
         flags, update = self.flags, self._update
-        coupled = flags.thermostat or flags.remove_com
         virial = self._constraint_virial if flags.sums else None
         overlap = self._move_overlaps and not flags.sums and not flags.box_moves
         self._box.drag(flags)
-        update.move(self._offset, coupled, virial, overlap)
+        update.move(self._offset, flags.couples, virial, overlap)
         if flags.sums:
             update.sum_kinetic_after()
         self._box.finish_step(self._offset, flags)

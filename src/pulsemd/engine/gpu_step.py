@@ -182,14 +182,10 @@ class StepOfRanks:
         for part in self._parts:
             part.clear_ghost_forces()  # beside the update
 
-    @property
-    def _couples(self) -> bool:
-        return self.flags.thermostat or self.flags.remove_com
-
     def _begin_coupling(self) -> None:
         """Sums of velocities, which need no force, beside the forces."""
-        if self._couples or self.flags.sums:
-            intervals = kinetic_intervals(self._settings) if self._couples else (0, 0)
+        if self.flags.kinetic:
+            intervals = kinetic_intervals(self._settings) if self.flags.couples else (0, 0)
             self._sums.begin(self._offset, False, *intervals)
 
     def update(self, exchange: bool = False) -> None:
@@ -198,14 +194,14 @@ class StepOfRanks:
         flags = self.flags
         if not self._fields.starts_itself:
             self._begin_coupling()  # where the host takes part it would wait before it has launched the forces
-        if self._couples or flags.sums:
+        if flags.kinetic:
             self._sums.end()
         steps = self._fields.steps if exchange else None
         self._box.drag(flags)
         for k, part in enumerate(self._parts):
             virial, halo = part.constraint_virial if flags.sums else None, steps and steps.tables[k]
-            overlap = exchange and self._overlaps and not self._couples and not flags.box_moves
-            part.update.move(self._offset, self._couples, virial, overlap, halo)
+            overlap = exchange and self._overlaps and not self.flags.couples and not flags.box_moves
+            part.update.move(self._offset, self.flags.couples, virial, overlap, halo)
         if flags.sums:
             self._sums.begin(0, True, 0, 0)
             self._sums.end()

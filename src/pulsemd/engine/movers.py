@@ -12,16 +12,25 @@ from pulsemd.domain.lattice import LATTICE
 from pulsemd.engine.networks import ConstraintNetworks, network_of
 from pulsemd.forcefield.settings import RunSettings
 from pulsemd.halo import Transport
-from pulsemd.kernels.constraints.project import project_forces, project_triangles
+from pulsemd.kernels.constraints.project import project_pairs, project_triangles
 from pulsemd.kernels.constraints.settle import settle_geometry
 from pulsemd.kernels.constraints.shake import TOLERANCE, leapfrog_shake
 from pulsemd.kernels.constraints.virtual_sites import construct_sites, spread_sites
-from pulsemd.kernels.update.leapfrog import couple_groups, leapfrog_free, leapfrog_settle, new_scratch
+from pulsemd.kernels.update.leapfrog import (
+    couple_groups,
+    half_kick,
+    leapfrog_free,
+    leapfrog_settle,
+    new_scratch,
+)
 from pulsemd.topology.records import Topology
 from pulsemd.topology.terms import Terms
 
 Int32 = NDArray[np.int32]
 Float64 = NDArray[np.float64]
+
+FORCE_TOLERANCE, VELOCITY_TOLERANCE = 1e-6, 1e-10
+"""Components along constraints that are left of forces in minimisation and of velocities, relative to the largest."""
 
 
 def water_kinds(topology: Topology) -> list[tuple[Int32, Float64]]:
@@ -93,6 +102,7 @@ class Movers:
         gid : (n_local,) int32; local_row : (n_atoms,) int32, -1 for atoms that are not here
         """
         self.mass = self._mass_of[gid]
+        self._inverse_mass = np.divide(1.0, self.mass, out=np.zeros(len(gid)), where=self.mass > 0)
         free = np.ones(n_owned, bool)
         self._waters = []
         for waters, geometry in self._kinds:
@@ -130,7 +140,7 @@ class Movers:
         com = np.zeros(3) if com is None else com
         virial = self._no_virial if virial is None else virial
         box, inverse = self._box, self._inverse
-        spread_sites(x, f, f_scale, *self._local_sites, box, virial, virial_scale)
+        self.spread(x, f, f_scale, virial, virial_scale)
         if coupled is not None:
             couple_groups(v, f, f_scale, self.mass, *coupled, com, dt)
             com = np.zeros(3)
@@ -178,18 +188,65 @@ class Movers:
         self.construct(x)
         return int(bad)
 
-    def spread(self, x: Int32, f: NDArray[np.float32] | NDArray[np.int64], f_scale: float) -> None:
-        """Give the forces of virtual sites to their parents; x, f (n_owned, 3)."""
-        spread_sites(x, f, f_scale, *self._local_sites, self._box, self._no_virial, 0.0)
+    def spread(
+        self,
+        x: Int32,
+        f: NDArray[np.float32] | NDArray[np.int64],
+        f_scale: float,
+        virial: NDArray[np.float64] | NDArray[np.int64] | None = None,
+        virial_scale: float = 0.0,
+    ) -> None:
+        """Give the forces of virtual sites to their parents; x, f (n_owned, 3), others as for `advance`."""
+        virial = self._no_virial if virial is None else virial
+        spread_sites(x, f, f_scale, *self._local_sites, self._box, virial, virial_scale)
 
-    def project(self, x: Int32, forces: Float64) -> None:
-        """Take out of forces (n_owned, 3) what constraints balance, for atoms of one mass: see `project_forces`."""
+    def complete(
+        self,
+        x: Int32,
+        v: NDArray[np.float32],
+        f: NDArray[np.float32] | NDArray[np.int64],
+        f_scale: float,
+        half: float,
+        virial: NDArray[np.float64] | NDArray[np.int64],
+        virial_scale: float,
+    ) -> NDArray[np.float32]:
+        """Velocities (n_owned, 3), nm/ps, of the time of positions and forces from those a time `half` [ps] before.
+
+        A kick, and what RATTLE takes out of it; the other arguments are those of `advance`. Virtual sites have to have
+        given their forces to their parents, see `spread`.
+        """
+        full = np.empty(v.shape)
+        half_kick(v, f, f_scale, self.mass, half, full)
+        self._project(x, full, VELOCITY_TOLERANCE, half, virial, virial_scale)
+        return full.astype(np.float32)
+
+    def along_constraints(self, x: Int32, v: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Velocities (n_owned, 3) without what changes the length of a constraint."""
+        full = v.astype(np.float64)
+        self._project(x, full, VELOCITY_TOLERANCE, 1.0, self._no_virial, 0.0)
+        return full.astype(np.float32)
+
+    def project(self, x: Int32, vectors: Float64) -> None:
+        """Take out of forces (n_owned, 3) what constraints balance, for atoms of one mass."""
+        self._project(x, vectors, FORCE_TOLERANCE, 1.0, self._no_virial, 0.0)
+
+    def _project(
+        self,
+        x: Int32,
+        vectors: Float64,
+        tolerance: float,
+        over: float,
+        virial: NDArray[np.float64] | NDArray[np.int64],
+        virial_scale: float,
+    ) -> None:
+        """Arguments as for `project_pairs`."""
+        of_virial = (over, virial, virial_scale)
         for rows, _ in self._waters:
-            project_triangles(x, forces, rows, self._box)
+            project_triangles(x, vectors, self._inverse_mass, rows, self._box, *of_virial)
         offset, rows, pair_offset, pairs, _ = self._local_groups
-        first = np.repeat(offset[:-1], np.diff(pair_offset))
-        project_forces(x, forces, pair_offset, rows[pairs + first[:, None]], self._box)
-        self._networks.project(x, forces, self._box)
+        pairs = rows[pairs + np.repeat(offset[:-1], np.diff(pair_offset))[:, None]]
+        project_pairs(x, vectors, self._inverse_mass, pair_offset, pairs, self._box, tolerance, *of_virial)
+        self._networks.project(x, vectors, self._inverse_mass, self._box, tolerance, *of_virial)
 
     def construct(self, x: Int32) -> None:
         """Put the owned virtual sites where their parents want them; x (n_owned, 3) int32."""

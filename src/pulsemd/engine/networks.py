@@ -28,7 +28,7 @@ from pulsemd.kernels.constraints.lincs import (
     unconstrained_moves,
     worst_rotation,
 )
-from pulsemd.kernels.constraints.project import project_forces
+from pulsemd.kernels.constraints.project import project_pairs
 from pulsemd.topology.records import Topology
 
 log = logging.getLogger(__name__)
@@ -260,11 +260,11 @@ class ConstraintNetworks:
         self._warn(worst, cosine)
         return bad
 
-    def project(self, x: Int32, forces: Float64, box: Float64) -> None:
-        """Take out of forces what constraints balance, where all atoms are here and have one mass."""
+    def project(self, x: Int32, vectors: Float64, inverse_mass: Float64, box: Float64, *how: Any) -> None:
+        """Take out the components along constraints, where all atoms are here; arguments as for `project_pairs`."""
         if self.exists:
             pairs = self.rows[self._pairs]
-            project_forces(x, forces, np.array([0, len(pairs)]), pairs, box)
+            project_pairs(x, vectors, inverse_mass, np.array([0, len(pairs)]), pairs, box, *how)
 
     def _warn(self, worst: int, cosine: float) -> None:
         """Say once in a run that a constraint turns by more than lincs-warnangle in a step."""

@@ -10,12 +10,22 @@ from numpy.typing import NDArray
 
 from pulsemd.domain.atoms import LocalAtoms, UpdateGroups, select_owned
 from pulsemd.domain.grid import balanced_grid, choose_grid
-from pulsemd.domain.lattice import LATTICE, widths
+from pulsemd.domain.lattice import LATTICE
 from pulsemd.domain.migrate import migrate
 from pulsemd.domain.plan import LocalDomain, build_halo
 from pulsemd.engine.barostat import Stress
 from pulsemd.engine.bath import bath_of
-from pulsemd.engine.blowup import BONDED_OUT_OF_RANGE, CANNOT_MOVE, OVERLAPS, Failure, find_overlap
+from pulsemd.engine.blowup import (
+    BONDED_OUT_OF_RANGE,
+    CANNOT_MOVE,
+    OVERLAPS,
+    Failure,
+    fastest,
+    find_overlap,
+    places_before,
+    speeds,
+    strongest,
+)
 from pulsemd.engine.cell import Cell
 from pulsemd.engine.coupling import StepFlags, degrees_of_freedom, step_flags
 from pulsemd.engine.coupling_groups import CouplingGroups
@@ -27,7 +37,7 @@ from pulsemd.engine.energies import (
     StepSums,
 )
 from pulsemd.engine.ensemble import Ensemble
-from pulsemd.engine.extended import Extended, Friction
+from pulsemd.engine.extended import Extended, Friction, half_kick
 from pulsemd.engine.forces import Forces, Sums
 from pulsemd.engine.movers import Movers
 from pulsemd.engine.options import RunOptions
@@ -77,6 +87,7 @@ class Rank:
         self._force_type = np.int64 if self.reproducible else np.float32
         self._sum_type = np.dtype(np.int64 if self.reproducible else np.float64)
         self._f_scale = 1.0 / FORCE_SCALE if self.reproducible else 1.0
+        self._virial_scale = ENERGY_SCALE if self.reproducible else 0.0
         topology, settings = system.topology, system.settings
         self.n_dof = degrees_of_freedom(topology, settings)
         self._ensemble, self._followed = Ensemble(system), system.cell
@@ -276,7 +287,7 @@ class Rank:
     def update(self) -> None:
         """Thermostat, kick, drift, constraints, barostat; where they are wanted also the global sums."""
         flags, com, friction = self.flags, np.zeros(3), self._ensemble.free
-        if flags.sums or flags.thermostat or flags.remove_com:
+        if flags.kinetic:
             before = self._sum_kinetic()
             if flags.remove_com:
                 com, before = before.without_drift(self._coupling.mass)
@@ -285,25 +296,30 @@ class Rank:
             self._kinetic_before = before
         if flags.box_moves:
             self.velocities[...] = self.velocities * self._ensemble.drag(friction)[self._coupling.rows]
-        self._move(friction, com)
+        self._move(friction, com, self._constraint_virial if flags.sums else None)
         stress, after = None, np.zeros(3)
         if flags.sums:
-            stress, after = self._finish_sums(self._kinetic_before, self._sum_kinetic())
-        divisors = self._ensemble.finish_step(flags, stress, after)
+            before, now = self._kinetic_before, self._sum_kinetic()
+            energy, after = 0.5 * (before.energy + now.energy), now.diagonal
+            stress = self._finish_sums(energy, 0.5 * (before.diagonal + after), self._ensemble.works())
+        self._finish_step(stress, after)
+
+    def _finish_sums(
+        self, kinetic: NDArray[np.float64], along: NDArray[np.float64], works: tuple[float, float]
+    ) -> Stress:
+        """Global sums of the step, and what pressure follows from; kinetic energies by group and along each axis."""
+        volume, by_group = self.cell.volume, kinetic if self._coupling.several else np.zeros(0)
+        found = StepSums(self._sum_energies(), float(kinetic.sum()), *works, volume, by_group)
+        if self.flags.energies:
+            self.found = found
+        return Stress(along, found.virial, volume)
+
+    def _finish_step(self, stress: Stress | None, after: NDArray[np.float64]) -> None:
+        """Barostat; `after`: kinetic energy along each axis of the velocities of now."""
+        divisors = self._ensemble.finish_step(self.flags, stress, after)
         if divisors is not None:
             self.velocities[...] = self.velocities / divisors
         self._follow_cell()
-
-    def _finish_sums(self, before: Kinetic, after: Kinetic) -> tuple[Stress, NDArray[np.float64]]:
-        """Global sums of the step: what pressure follows from, and the kinetic energy along each axis now."""
-        kinetic, volume = 0.5 * (before.energy + after.energy), self.cell.volume
-        by_group = kinetic if self._coupling.several else np.zeros(0)
-        found = StepSums(
-            self._sum_energies(), float(kinetic.sum()), *self._ensemble.works(), volume, by_group
-        )
-        if self.flags.energies:
-            self.found = found
-        return Stress(0.5 * (before.diagonal + after.diagonal), found.virial, volume), after.diagonal
 
     def _follow_cell(self) -> None:
         """Let everything that depends on the cell take that of now; lattice positions stay, so atoms scale with it."""
@@ -315,7 +331,7 @@ class Rank:
         self._movers.rescale(cell.box)
         self._movers.construct(self.x)
 
-    def _move(self, friction: Friction, com: NDArray[np.float64]) -> None:
+    def _move(self, friction: Friction, com: NDArray[np.float64], virial: NDArray[Any] | None = None) -> None:
         scale, kick, coupled = float(friction.scale[0]), float(friction.kick[0]), None
         if self._coupling.several and self.flags.thermostat:
             scale, kick, coupled = 1.0, 1.0, (self._coupling.rows, friction.scale, friction.kick)
@@ -327,8 +343,8 @@ class Rank:
             self.system.settings.dt,
             scale,
             com,
-            self._constraint_virial if self.flags.sums else None,
-            ENERGY_SCALE if self.reproducible else 0.0,
+            virial,
+            self._virial_scale,
             kick,
             coupled,
         )
@@ -336,7 +352,9 @@ class Rank:
             later = self._add_noise(self._bath)
             bad = later if bad < 0 else bad
         if bad >= 0:
-            self._note(self._fastest(bad), CANNOT_MOVE, self._before_move())
+            box, dt = self.cell.box, self.system.settings.dt
+            before = places_before(self.x[: self.domain.n_local], self.velocities, box, dt)
+            self._note(fastest(self.velocities, bad, box, dt), CANNOT_MOVE, before)
 
     def _add_noise(self, bath: Bath) -> int:
         """Friction and noise for half a step of the way; what they add to the velocities is constrained like a move.
@@ -363,46 +381,16 @@ class Rank:
     def failure(self) -> Failure | None:
         """What went wrong first on this rank since the start; not collective."""
         if self._forces.pairs_out_of_range():
-            self._note(self._strongest(), OVERLAPS)
+            self._note(strongest(self.f[: self.domain.n_owned]), OVERLAPS)
         row = self._forces.bad_bonded_row()
         if row >= 0:
             self._note(row, BONDED_OUT_OF_RANGE)
         return self._failure
 
-    def _strongest(self) -> int:
-        """Owned row with the largest force; one that is not finite counts as largest."""
-        f = self.f[: self.domain.n_owned].astype(np.float64)
-        return int(np.argmax(np.nan_to_num((f * f).sum(1), nan=np.inf)))
-
-    def _fastest(self, bad: int) -> int:
-        """Owned row with the largest velocity if that is out of bounds, else `bad`.
-
-        One wild atom makes others move too far in the same step, by the removal of the centre of mass' motion.
-        """
-        speed = np.nan_to_num(self._speed(), nan=np.inf)
-        row = int(np.argmax(speed))
-        too_far = 0.25 * float(widths(self.cell.box).min()) / self.system.settings.dt
-        return row if speed[row] > too_far else bad
-
-    def _speed(self) -> NDArray[np.float64]:
-        v = self.velocities.astype(np.float64)
-        speed: NDArray[np.float64] = np.sqrt((v * v).sum(1))
-        return speed
-
-    def _before_move(self) -> NDArray[np.int32]:
-        """Positions (n_local, 3) before the last move, to a few lattice units; rows that could not move stay."""
-        x, n, box = self.x[: self.domain.n_local].copy(), self.domain.n_owned, self.cell.box
-        with np.errstate(all="ignore"):
-            step = self.velocities[:n].astype(np.float64) * self.system.settings.dt @ np.linalg.inv(box)
-            moved = (np.abs(step) < 0.25).all(1)
-        back = np.rint(step[moved] * 2.0**32).astype(np.int64)
-        x[:n][moved] = (x[:n][moved] - back).astype(np.uint32).view(np.int32)
-        return x
-
     def _note(self, row: int, reason: str, x: NDArray[np.int32] | None = None) -> None:
         if self._failure is None:
             n, domain = self.domain.n_local, self.domain
-            force, speed = self.f[row].astype(np.float64) * self._f_scale, float(self._speed()[row])
+            force, speed = self.f[row].astype(np.float64) * self._f_scale, float(speeds(self.velocities)[row])
             x = self.x[:n].copy() if x is None else x
             self._failure = Failure(
                 self.flags.step, int(domain.gid[row]), reason, speed, force, domain.gid, x
@@ -416,8 +404,26 @@ class Rank:
         x, v, failure = self.x[:n].copy(), self.velocities[:n].copy(), self._failure
         timer.timed("update", self.update)
         self.x[:n], self.velocities[:n] = x, v
+        self._forgive_overlap(failure)
+
+    def _forgive_overlap(self, failure: Failure | None) -> None:
+        """Go back to an earlier failure, or none, in a run without steps from an overlapping start."""
+        n = self.domain.n_owned
         if self._single_point and find_overlap(self.system, self.domain.gid[:n], self.f[:n] * self._f_scale):
             self._failure = failure  # it could not have moved, but it does not have to
+
+    def begin_at_full_step(self, step: int, timer: PhaseTimer) -> None:
+        """Take velocities that belong to the time of the positions back by half a step: half of a step from
+        velocities that are reversed, of which the positions are taken back."""
+        n, failure = self.domain.n_owned, self._failure
+        self.begin_step(StepFlags(step))
+        timer.run(self.force_phases())
+        x = self.x[:n].copy()
+        self.velocities[...] = -self.velocities
+        self._move(half_kick(self._ensemble.free), np.zeros(3))
+        self.velocities[...] = -self.velocities
+        self.x[:n] = x
+        self._forgive_overlap(failure)
 
     def tolerate_overlaps(self, tolerant: bool) -> None:
         """From the next search on: whether atoms may overlap, as in minimisation."""

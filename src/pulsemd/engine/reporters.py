@@ -21,7 +21,7 @@ class Frame:
     step : int
     time : float, ps
     x : (n, 3) int32, lattice units of the run's box
-    v : (n, 3) float32, nm/ps, half a step before `x`
+    v : (n, 3) float32, nm/ps, half a step before `x`; what is reported of velocity Verlet, at the time of `x`
     cell : Cell
     image : (n, 3) int32, or None
         Box crossings, where they are counted.

@@ -62,7 +62,7 @@ class Simulation:
         reporters: list[Reporter] | None = None,
         crashed: Callable[[Frame], str] | None = None,
     ) -> None:
-        options = fit_device(options, system.topology, True, len(system.settings.baths))
+        options = fit_device(options, system.topology, system.settings, started=True)
         self.transport, self.system, self.options = transport, system, options
         self.reporters = list(reporters or [])
         self.timer = PhaseTimer(options.trace)
@@ -78,6 +78,7 @@ class Simulation:
         self._pending = PendingReports(self.rank.energies_ahead, self.rank.frames_ahead)
         self._searched = self.step
         self._list_is_older = earlier is not None and not self.search_is_next
+        self._at_full_step = system.settings.full_steps and earlier is None
         if earlier is not None:
             self.rank.take_up(earlier)
 
@@ -115,6 +116,7 @@ class Simulation:
             On every rank, if the simulation blew up on any.
         """
         first, last = self.step, self.step + n_steps
+        self.go_to_half_step()
         while self.step < last:
             if self.search_is_next:
                 fresh = self.step != self._searched
@@ -147,8 +149,14 @@ class Simulation:
 
     def _take_frame(self, reporters: list[Reporter]) -> None:
         """Have the positions of now reported."""
-        step, rows = self.step, self.rank.take_rows()
+        step, rows = self.step, self._take_rows()
         self._report(Report(step, True, lambda: self._report_frame(reporters, step, *rows())))
+
+    def _take_rows(self) -> Callable[[], tuple[LocalAtoms, Cell]]:
+        """A function that gives rows and cell of now; velocities of full steps need the forces of now."""
+        if self.system.settings.full_steps:
+            self.evaluate()
+        return self.rank.take_rows()
 
     def _take_energies(self, reporters: list[Reporter]) -> None:
         """Have the energies of the last step reported."""
@@ -227,13 +235,21 @@ class Simulation:
             self._report_energies(self.reporters, self.step)
         last = [r for r in self.reporters if r.frame and (r.due(self.step) or r.interval == 0)]
         if last:
-            self._report_frame(last, self.step, self.rank.rows(), self.rank.read_cell())
+            self._report_frame(last, self.step, *self._take_rows()())
 
     def evaluate(self) -> dict[str, float]:
         """Energies of the current positions, the same on every rank."""
+        self.go_to_half_step()
         self.rank.evaluate(self.step, self.timer)
         self._require_stable()
         return self.energies()
+
+    def go_to_half_step(self) -> None:
+        """Let velocities that a start has for the time of its positions be those of half a step before, as between
+        steps, once and for all."""
+        if self._at_full_step:
+            self.rank.begin_at_full_step(self.step, self.timer)  # type: ignore[union-attr]
+            self._at_full_step = False
 
     def energies(self) -> dict[str, float]:
         """Energies of the last step that computed them."""
@@ -244,8 +260,12 @@ class Simulation:
         )
 
     def gather(self) -> Frame | None:
-        """The current frame on rank 0, None elsewhere."""
+        """The current frame as steps have it, on rank 0, None elsewhere."""
         return self._frame(self.step, self.rank.rows(), self.rank.read_cell())
+
+    def frame(self) -> Frame | None:
+        """The current frame as it is reported, on rank 0, None elsewhere."""
+        return self._frame(self.step, *self._take_rows()())
 
     def gather_searched(self) -> Frame | None:
         """Positions and box crossings at the last search, with the velocities of now; on rank 0, None elsewhere."""
@@ -267,6 +287,7 @@ class Simulation:
 
     def trajectory_hash(self) -> str | None:
         """SHA-256 of step, box, positions and velocities in the files' frame, on rank 0 (see the file formats)."""
+        self.go_to_half_step()
         frame = self.gather()
         if frame is None:
             return None

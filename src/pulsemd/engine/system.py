@@ -73,7 +73,7 @@ class System:
     frame : (3, 3) int64, unimodular, ``box = frame @ user_box``
     x : (n, 3) int32, lattice units of `box`
     v : (n, 3) float32, nm/ps, Cartesian
-    step : int, time step of x; v belongs to half a step before
+    step : int, time step of x; v belongs to half a step before, but where `RunSettings.full_steps` at a start to x
     reference : (n, 3) int32 or None, lattice units
         Reference positions of position restraints.
     continuation : Continuation or None
@@ -256,7 +256,7 @@ def constrain_start(system: System) -> System:
     """Make constraints exact: positions about where they are, velocities half a step back.
 
     A step of length -dt from the constrained positions gives v(-dt/2) = (x(0) - x(-dt)) / dt with both ends on the
-    constraint surface.
+    constraint surface. Velocities of the full step keep what lies in that surface.
     """
     x, v = system.x.copy(), system.v.copy()
     topology = system.topology
@@ -264,8 +264,10 @@ def constrain_start(system: System) -> System:
     movers = all_movers(equal_masses(topology) if s.minimises else topology, system.box, _thorough(s))
     f = np.zeros(x.shape, np.float32)
     bad = movers.advance(x, np.zeros_like(v), f, 1.0, dt=1.0)
-    if bad < 0:
-        bad = movers.advance(x.copy(), v, f, 1.0, -system.settings.dt)
+    if bad < 0 and s.full_steps:
+        v = movers.along_constraints(x, v)
+    elif bad < 0:
+        bad = movers.advance(x.copy(), v, f, 1.0, -s.dt)
     if bad >= 0:
         raise InputError(
             f"{topology.describe_atom(bad)} cannot be given its constrained distances: its atoms are too far from "

@@ -87,7 +87,7 @@ class Worker:
         if command == "energies":
             return simulation.evaluate()
         if command == "frame":
-            return simulation.gather()
+            return simulation.frame()
         assert command == "hash"
         return simulation.trajectory_hash()
 

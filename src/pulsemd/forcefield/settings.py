@@ -27,8 +27,8 @@ class RunSettings:
     ----------
     include, define : tuple of str
         Folders searched for included files; macros as ``NAME`` or ``NAME=VALUE``.
-    integrator : {'md', 'sd', 'steep', 'l-bfgs'}
-        Leap-frog, or one of `MINIMISERS`.
+    integrator : {'md', 'md-vv', 'sd', 'steep', 'l-bfgs'}
+        Leap-frog, velocity Verlet, stochastic dynamics, or one of `MINIMISERS`.
     nsteps : int
         -1 means without end.
     emtol : float, kJ/mol/nm
@@ -85,7 +85,7 @@ class RunSettings:
 
     include: tuple[str, ...] = ()
     define: tuple[str, ...] = ()
-    integrator: Literal["md", "sd", "steep", "l-bfgs"] = "md"
+    integrator: Literal["md", "md-vv", "sd", "steep", "l-bfgs"] = "md"
     tinit: float = 0.0
     dt: float = 0.001
     nsteps: int = 0
@@ -159,6 +159,11 @@ class RunSettings:
     def minimises(self) -> bool:
         """Whether the run is a minimisation."""
         return self.integrator in MINIMISERS
+
+    @property
+    def full_steps(self) -> bool:
+        """Whether velocities that are given and reported belong to the time of the positions."""
+        return self.integrator == "md-vv"
 
     @property
     def has_temperature(self) -> bool:

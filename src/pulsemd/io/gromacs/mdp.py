@@ -351,6 +351,8 @@ class _Reader:
             return s
         if s.integrator == "sd":
             return self._resolve_bath(s)
+        if s.integrator == "md-vv":
+            self._check_velocity_verlet(s)
         if s.tcoupl == "no":
             given = [name for name in ("tc_grps", "tau_t", "ref_t", "nsttcouple") if name in self.values]
             self.ignored += [f"{name} (only with tcoupl)" for name in given]
@@ -376,6 +378,21 @@ class _Reader:
                 "tau_t",
             )
         return s
+
+    def _check_velocity_verlet(self, s: RunSettings) -> None:
+        """Variables of a thermostat's or a box's own are those of leap-frog here."""
+        if s.tcoupl == "nose-hoover":
+            self.refuse(
+                "tcoupl",
+                "tcoupl = nose-hoover is not supported with integrator = md-vv, where it is a chain; use v-rescale, or "
+                "integrator = md",
+            )
+        if s.pcoupl == "parrinello-rahman":
+            self.refuse(
+                "pcoupl",
+                "pcoupl = parrinello-rahman is not supported with integrator = md-vv, nor does gmx have it; use "
+                "c-rescale, or integrator = md",
+            )
 
     def _check_frozen(self, s: RunSettings) -> None:
         if len(s.freezedim) != 3 * len(s.freezegrps):

@@ -39,6 +39,13 @@ def choice(*supported: str, **synonyms: str) -> Callable[[str], str]:
     return convert
 
 
+def integrator(value: str) -> str:
+    """Convert the name of an integrator."""
+    if squeeze(value) == "mdvvavek":
+        raise ValueError("means of half steps are supported with md only; use that, or md-vv")
+    return choice("md", "md-vv", "sd", "steep", "l-bfgs")(value)
+
+
 def yes_no(value: str) -> bool:
     """Convert yes or no."""
     return {"yes": True, "no": False, "true": True, "false": False}[value.lower()]
@@ -80,7 +87,7 @@ _VDW_MODIFIER = choice(
 HONOURED: Mapping[str, Callable[[str], Any]] = {
     "include": flags("I"),
     "define": flags("D"),
-    "integrator": choice("md", "sd", "steep", "l-bfgs"),
+    "integrator": integrator,
     "tinit": real,
     "dt": real,
     "nsteps": integer,

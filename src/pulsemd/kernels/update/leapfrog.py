@@ -202,6 +202,15 @@ def leapfrog_free(x, v, f, f_scale, rows, mass, inv, dt, scale, com):
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
+def half_kick(v, f, f_scale, mass, half, full):
+    """Velocities after a kick of length `half` [ps]; full : (n_owned, 3) float64 OUTPUT; others as `leapfrog_free`."""
+    for r in range(full.shape[0]):
+        kick = half / mass[r] if mass[r] > 0.0 else 0.0
+        for d in range(3):
+            full[r, d] = v[r, d] + kick * (f[r, d] * f_scale)
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
 def couple_groups(v, f, f_scale, mass, group, scale, kick, com, dt):
     """Let thermostats of several groups act on the old velocities, so that a step with no other thermostat follows.
 

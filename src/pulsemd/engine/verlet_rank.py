@@ -1,0 +1,90 @@
+"""Velocity Verlet on one rank of CPUs.
+
+With constraints solved by RATTLE it makes the steps of leap-frog: what RATTLE takes out of the velocities of full steps
+points along the bonds, as SHAKE's corrections do, which the next move makes anyway. Between steps a rank has therefore
+the velocities of half a step before. Those of full steps are found where something follows from them: kinetic
+energy, pressure, thermostat, the motion of the centre of mass, and output.
+
+References
+----------
+W. C. Swope et al., J. Chem. Phys. 76, 637 (1982); H. C. Andersen, J. Comput. Phys. 52, 24 (1983); B. Leimkuhler,
+R. D. Skeel, J. Comput. Phys. 112, 117 (1994), that both are one method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pulsemd.base.errors import InputError
+from pulsemd.domain.atoms import LocalAtoms
+from pulsemd.engine.cell import Cell
+from pulsemd.engine.energies import Kinetic
+from pulsemd.engine.extended import half_kick
+from pulsemd.engine.networks import network_of
+from pulsemd.engine.options import RunOptions
+from pulsemd.engine.rank import Rank
+from pulsemd.engine.system import System
+from pulsemd.halo import Transport
+
+
+class VerletRank(Rank):
+    """A rank whose energies, thermostat and output use velocities of full steps; see `Rank`.
+
+    Attributes
+    ----------
+    full_velocities : (n_owned, 3) float32, nm/ps
+        Of the last step that needed them.
+    """
+
+    full_velocities: NDArray[np.float32]
+
+    def __init__(self, transport: Transport, system: System, options: RunOptions, r_list: float) -> None:
+        if transport.size > 1 and network_of(system.topology).any():
+            raise InputError(
+                "integrator = md-vv with constraints that tie the atoms of large molecules together runs on one rank: "
+                "use --ranks 1, constraints = h-bonds, or integrator = md"
+            )
+        super().__init__(transport, system, options, r_list)
+
+    def update(self) -> None:
+        """Kick, thermostat, kick, drift, constraints, barostat; where they are wanted also the global sums.
+
+        The virial of constraints is that of the second kick, as in gmx: twice what the move finds, which without
+        coupling is for both kicks, less that of the first.
+        """
+        flags, works = self.flags, self._ensemble.works()
+        friction, com = self._ensemble.free, np.zeros(3)
+        first, found = np.zeros((2, 9), self._sum_type)
+        if flags.kinetic:
+            kinetic = self._complete(first)
+            if flags.remove_com:
+                com, kinetic = kinetic.without_drift(self._coupling.mass)
+            if flags.thermostat:
+                friction, _ = self._ensemble.couple(flags.step, kinetic)
+            if flags.couples:
+                self.velocities[...] = self.full_velocities
+                friction, first[:] = half_kick(friction), 0
+        self._move(friction, com, found if flags.sums else None)
+        self._constraint_virial += 2 * found - first
+        stress = self._finish_sums(kinetic.energy, kinetic.diagonal, works) if flags.sums else None
+        self._finish_step(stress, self._sum_kinetic().diagonal if flags.barostat else np.zeros(3))
+
+    def _complete(self, virial: NDArray[Any]) -> Kinetic:
+        """Find the velocities of the full step; their kinetic energy. `virial` (9,) OUTPUT: of what constraints take
+        out of the first kick; that of moving forces of virtual sites is added to the sums."""
+        of_virial, half = self._virial_scale, 0.5 * self.system.settings.dt
+        at_forces = (self.f, self._f_scale)
+        self._movers.spread(self.x, *at_forces, self._constraint_virial, of_virial)
+        self.full_velocities = self._movers.complete(
+            self.x, self.velocities, *at_forces, half, virial, of_virial
+        )
+        return self._coupling.sum_kinetic(self.full_velocities, self._movers.mass)
+
+    def take_rows(self) -> Callable[[], tuple[LocalAtoms, Cell]]:
+        """The same as of `Rank`, with the velocities of the full step that was evaluated last."""
+        return lambda: (replace(self.rows(), v=self.full_velocities), self.cell)

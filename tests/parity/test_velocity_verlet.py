@@ -1,0 +1,136 @@
+"""integrator = md-vv against GROMACS 2022.5 in double precision, and against what it is made of.
+
+Recorded values are from ``gmx_d energy`` after ``gmx_d mdrun -ntmpi 1 -ntomp 1`` with `SETTINGS`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from step_settings import TEN_STEPS
+
+from pulsemd.base.units import BOLTZMANN
+from pulsemd.engine.options import RunOptions
+from pulsemd.engine.reporters import Reporter
+from pulsemd.engine.simulation import Simulation
+from pulsemd.engine.system import System, prepare_system
+from pulsemd.halo import open_transport
+from pulsemd.io.gromacs.system import read_system
+from pulsemd.systems import system_files
+
+SETTINGS = (
+    TEN_STEPS.replace("integrator = md", "integrator = md-vv").replace(
+        "continuation = yes", "continuation = no"
+    )
+    + """
+coulombtype = reaction-field
+epsilon-rf = 0
+comm-mode = none
+"""
+)
+WEAK = """
+tcoupl = berendsen
+tc-grps = System
+tau-t = 0.1
+ref-t = 300
+nsttcouple = 1
+pcoupl = berendsen
+tau-p = 0.5
+ref-p = 1
+compressibility = 4.5e-5
+nstpcouple = 2
+"""
+NAMES = ("potential", "kinetic", "conserved", "pressure")
+STEPS = (0, 1, 5, 9)
+RECORDED = {
+    ("water", ""): [
+        [-46442.628, 7342.385, -39100.243, -350.113], [-46250.648, 7152.860, -39097.788, -173.495],
+        [-46004.194, 6906.591, -39097.603, 135.813], [-46330.842, 7229.340, -39101.502, -85.457],
+    ],
+    ("peptide", ""): [
+        [-76022.697, 0.0, -76022.697, -2232.996], [-76456.881, 420.349, -76036.532, -2395.489],
+        [-81244.281, 5150.430, -76093.851, -4359.297], [-82766.936, 6679.558, -76087.378, -5473.851],
+    ],
+    ("water", WEAK): [
+        [-46442.628, 7342.385, -39100.243, -350.628], [-46244.550, 7155.550, -39091.113, -78.588],
+        [-46001.041, 6941.825, -39100.469, 121.892], [-46306.741, 7279.972, -39101.438, -49.703],
+    ],
+}  # fmt: skip
+"""kJ/mol and bar; of the water with weak coupling, gmx has other pressures where it does not scale the box."""
+SCALING = ("water", WEAK)
+
+
+def start(folder, name, settings="") -> System:
+    """A bundled system with `SETTINGS` and these."""
+    (folder / "run.mdp").write_text(SETTINGS + settings)
+    files = system_files(name)
+    topology, table, frame, found = read_system(files.configuration, files.topology, folder / "run.mdp")
+    return prepare_system(topology, table, found, frame.positions, frame.velocities, frame.box)
+
+
+def run(system, steps=10, every=1):
+    """Records, frames as reported, the last of them as steps have it, and the hash."""
+    records, frames = [], []
+    reporter = Reporter(every, lambda step, time, record: records.append(record), frames.append)
+    with open_transport("loopback") as transport:
+        simulation = Simulation(transport, system, RunOptions(precision="reproducible"), [reporter])
+        simulation.run(steps)
+        simulation.finish()
+        return records, frames, simulation.gather(), simulation.trajectory_hash()
+
+
+@pytest.mark.parametrize("case", RECORDED, ids=lambda case: f"{case[0]}{' coupled' * bool(case[1])}")
+def test_energies_and_pressure_of_ten_steps_follow_gmx(tmp_path, case):
+    records, frames, *_ = run(start(tmp_path, *case))
+    found = np.array([[records[step][name] for name in NAMES] for step in STEPS])
+    expected = np.array(RECORDED[case])
+    np.testing.assert_allclose(found[:, [0, 2]], expected[:, [0, 2]], atol=0.02)
+    np.testing.assert_allclose(found[:, 1], expected[:, 1], atol=2e-3)
+    rows = [0] if case == SCALING else slice(None)
+    np.testing.assert_allclose(found[rows, 3], expected[rows, 3], atol=0.05)
+    mass = start(tmp_path, *case).topology.mass
+    own = [0.5 * float(mass @ (frames[step].v.astype(float) ** 2).sum(1)) for step in STEPS]
+    np.testing.assert_allclose(own, expected[:, 1], atol=5e-3)
+
+
+def test_steps_are_those_of_leap_frog_from_half_a_step_before(tmp_path):
+    system = start(tmp_path, "peptide")
+    with open_transport("loopback") as transport:
+        simulation = Simulation(transport, system, RunOptions(precision="reproducible"))
+        simulation.go_to_half_step()
+        earlier = simulation.gather()
+    settings = replace(system.settings, integrator="md")
+    *_, expected = run(replace(system, settings=settings, v=earlier.v), every=0)
+    *_, found = run(system, every=3)
+    assert found == expected
+
+
+def test_reversed_velocities_lead_back_to_the_start(tmp_path):
+    system = start(tmp_path, "water", "gen-vel = yes\ngen-temp = 300\n")
+    there = run(system, 20, 20)[1][-1]
+    back = run(replace(system, x=there.x, v=-there.v), 20, 20)[1][-1]
+    away = (there.x - system.x) / 2.0**32 @ system.box
+    left = (back.x - system.x) / 2.0**32 @ system.box
+    assert np.abs(left).max() < 1e-4 * np.abs(away).max()
+    np.testing.assert_allclose(-back.v, system.v, atol=1e-3)
+
+
+def test_constraints_keep_velocities_along_them_at_full_steps(tmp_path):
+    system = start(tmp_path, "peptide", "gen-vel = yes\ngen-temp = 300\n")
+    frame = run(system, 7, 7)[1][-1]
+    pairs = system.topology.settle_atoms[:, :2]
+    pairs = np.concatenate([pairs, system.topology.terms["constraint"].atoms])
+    bonds = (frame.x[pairs[:, 0]] - frame.x[pairs[:, 1]]) / 2.0**32 @ system.box
+    rates = (bonds * (frame.v[pairs[:, 0]] - frame.v[pairs[:, 1]]).astype(float)).sum(1)
+    assert np.abs(rates).max() < 2e-6
+
+
+def test_energy_is_conserved_over_a_picosecond(tmp_path):
+    system = start(tmp_path, "water", "gen-vel = yes\ngen-temp = 300\n")
+    records, *_ = run(system, 500, 25)
+    total = np.array([record["total"] for record in records])
+    kinetic = np.array([record["kinetic"] for record in records])
+    assert total.std() < 0.05 * kinetic[2:].std()
+    assert kinetic[-1] == pytest.approx(0.5 * (6 * 1000 - 3) * BOLTZMANN * 300, rel=0.15)
