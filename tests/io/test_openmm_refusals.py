@@ -145,6 +145,7 @@ def test_files_that_are_something_else_are_refused(tmp_path):
     for source, message in (
         (broken, "broken.xml:2: is not XML"),
         (write_integrator(tmp_path), "holds a Integrator"),
+        (tmp_path / "absent.xml", "absent.xml: cannot be read: No such file"),
     ):
         with pytest.raises(InputError, match=message):
             read_openmm(source, positions())

@@ -130,6 +130,14 @@ def test_killed_rank_is_named_and_the_others_end():
     assert children() == before
 
 
+@pytest.mark.parametrize("steps", [-1, 1.5])
+def test_number_of_steps_that_makes_no_sense_is_refused_and_the_simulation_goes_on(steps):
+    with water() as sim:
+        with pytest.raises(ConfigError, match="a whole number of steps that is not negative"):
+            sim.run(steps)
+        assert sim.run(1).step == 1
+
+
 def test_closed_simulation_refuses_to_run():
     sim = water()
     sim.close()

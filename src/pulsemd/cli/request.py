@@ -129,10 +129,6 @@ def run_options(args: argparse.Namespace, table: dict[str, Any], started_ranks: 
             )
         if values["device"] != "cuda":
             values.setdefault("transport", "mpi")
-    if values.get("timeout", 1.0) <= 0:
-        raise ConfigError(f"--timeout {values['timeout']:g}: a positive number of seconds is needed")
-    if values.get("ranks") == 0:
-        raise ConfigError("--ranks 0: at least one rank is needed")
     return RunOptions(**values)
 
 
@@ -143,4 +139,9 @@ def output_options(args: argparse.Namespace, table: dict[str, Any]) -> dict[str,
     for name, known in (("trajectory", ("dcd", "xtc", "trr")), ("positions", ("whole", "unwrapped"))):
         if values.get(name, known[0]) not in known:
             raise ConfigError(f"[pulsemd] {name} = {values[name]}: there are {', '.join(known)}")
+    for name in ("checkpoint_minutes", "max_hours"):
+        if name in values and not (isinstance(values[name], int | float) and values[name] >= 0):
+            raise ConfigError(f"[pulsemd] {name} = {values[name]}: a number that is not negative is needed")
+    if not isinstance(values.get("xvg", False), bool):
+        raise ConfigError(f"[pulsemd] xvg = {values['xvg']}: there are true, false")
     return values

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from time import perf_counter
 from types import FunctionType, TracebackType
 from typing import Any, Self
@@ -230,9 +231,7 @@ class Simulation:
         timeout: float | None,
         raise_nstlist: bool,
     ) -> Simulation:
-        """Start the ranks of a system; raises ConfigError for no ranks at all."""
-        if ranks < 1:
-            raise ConfigError(f"ranks = {ranks}: at least one rank is needed")
+        """Start the ranks of a system."""
         options = RunOptions(
             ranks,
             grid,
@@ -325,8 +324,8 @@ class Simulation:
         UnstableError
             If the simulation blew up.
         """
-        if steps < 0:
-            raise ConfigError(f"run({steps}): a number of steps that is not negative is needed")
+        if not isinstance(steps, Integral) or steps < 0:
+            raise ConfigError(f"run({steps}): a whole number of steps that is not negative is needed")
         if self.settings.minimises:
             raise ConfigError(
                 f"run({steps}): the settings say integrator = {self.settings.integrator}; call minimize(), or make a "

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from numbers import Integral, Real
+from typing import Any, Final, Literal, get_args
+
+from pulsemd.base.errors import ConfigError
+from pulsemd.halo import TRANSPORTS
+from pulsemd.halo.rungs.ladder import GPU_RUNGS
 
 Precision = Literal["fast", "reproducible"]
 PlanKind = Literal["staged", "direct", "auto"]
 Device = Literal["cpu", "cuda", "auto"]
+
+_KNOWN: Final[dict[str, tuple[Any, ...]]] = {
+    "transport": (None, *dict.fromkeys((*TRANSPORTS, *GPU_RUNGS))),
+    "plan": get_args(PlanKind),
+    "precision": get_args(Precision),
+    "device": get_args(Device),
+}
 
 
 @dataclass(frozen=True)
@@ -41,6 +53,11 @@ class RunOptions:
         Whether a GPU runs its steps as CUDA graphs.
     ranks_per_gpu : int
         Ranks that share a GPU and its process.
+
+    Raises
+    ------
+    ConfigError
+        For a value that does not exist, or a number that is not positive.
     """
 
     ranks: int = 1
@@ -57,6 +74,19 @@ class RunOptions:
     raise_nstlist: bool = False
     graph: bool = True
     ranks_per_gpu: int = 1
+
+    def __post_init__(self) -> None:
+        for name, known in _KNOWN.items():
+            if (value := getattr(self, name)) not in known:
+                raise ConfigError(f"{name} = {value}: there are {', '.join(filter(None, known))}")
+        for name in ("ranks", "ranks_per_gpu"):
+            if not _positive(value := getattr(self, name), Integral):
+                raise ConfigError(f"{name} = {value}: a whole number of at least 1 is needed")
+        cells = (1, 1, 1) if self.grid is None else self.grid
+        if len(cells) != 3 or not all(_positive(n, Integral) for n in cells):
+            raise ConfigError(f"grid = {self.grid}: three whole numbers of at least 1 are needed, as 2, 1, 1")
+        if self.timeout is not None and not _positive(self.timeout, Real):
+            raise ConfigError(f"timeout = {self.timeout}: a positive number of seconds is needed")
 
     @property
     def rung(self) -> str:
@@ -80,3 +110,7 @@ class RunOptions:
     def n_processes(self) -> int:
         """Processes of a run of several ranks."""
         return self.ranks // self.ranks_per_gpu if self.several_on_gpus else self.ranks
+
+
+def _positive(value: Any, kind: type[Integral] | type[Real]) -> bool:
+    return isinstance(value, kind) and float(value) > 0

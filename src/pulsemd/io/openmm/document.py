@@ -59,11 +59,14 @@ def read_document(source: Any, kind: str) -> Document:
     Raises
     ------
     InputError
-        If it is not such a thing.
+        If it cannot be read or is not such a thing.
     """
     if isinstance(source, str | PathLike):
         file: str | None = str(source)
-        text = Path(source).read_text(encoding="utf-8")
+        try:
+            text = Path(source).read_text(encoding="utf-8", errors="replace")
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror or error}", file) from error
     else:
         file, text = None, _serialized(source, kind)
     try:

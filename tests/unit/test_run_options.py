@@ -1,0 +1,52 @@
+"""What was asked of a run is checked where it is put together: by flags, by a TOML file, and in Python."""
+
+from __future__ import annotations
+
+import pytest
+
+from pulsemd.base.errors import ConfigError
+from pulsemd.cli.main import main
+from pulsemd.engine.options import RunOptions
+from pulsemd.systems import system_files
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("device", "gpu", "device = gpu: there are cpu, cuda, auto"),
+        ("plan", "fast", "plan = fast: there are staged, direct, auto"),
+        ("precision", "double", "precision = double: there are fast, reproducible"),
+        ("transport", "tcp", "transport = tcp: there are loopback, shmem, mpi, nvshmem-step"),
+        ("ranks", 0, "ranks = 0: a whole number of at least 1 is needed"),
+        ("ranks", 1.5, "ranks = 1.5: a whole number"),
+        ("ranks_per_gpu", 0, "ranks_per_gpu = 0: a whole number"),
+        ("grid", (2, 1), r"grid = \(2, 1\): three whole numbers"),
+        ("grid", (2, 1, 0), r"grid = \(2, 1, 0\): three whole numbers"),
+        ("timeout", 0.0, "timeout = 0.0: a positive number of seconds is needed"),
+        ("timeout", "long", "timeout = long: a positive number"),
+    ],
+)
+def test_option_that_makes_no_sense_is_refused_with_what_does(name, value, message):
+    with pytest.raises(ConfigError, match=message):
+        RunOptions(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('device = "gpu"', "device = gpu: there are cpu"),
+        ('ranks = "2"', "ranks = 2: a whole number"),
+        ("rank = 2", "[pulsemd] rank: no such setting; there are ranks"),
+        ('max_hours = "1"', "[pulsemd] max_hours = 1: a number"),
+        ("checkpoint_minutes = -1", "[pulsemd] checkpoint_minutes = -1: a number"),
+        ('xvg = "no"', "[pulsemd] xvg = no: there are true, false"),
+        ('positions = "wrapped"', "[pulsemd] positions = wrapped: there are whole, unwrapped"),
+    ],
+)
+def test_table_of_a_settings_file_is_checked_before_anything_runs(tmp_path, capsys, line, message):
+    files, settings = system_files("water"), tmp_path / "run.toml"
+    settings.write_text(f"nsteps = 1\n[pulsemd]\n{line}\n")
+    words = ["-c", files.configuration, "-p", files.topology, "-f", settings, "-o", tmp_path / "out"]
+    assert main(["run", *map(str, words)]) == 2
+    assert f"error: {message}" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
