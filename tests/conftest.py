@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -37,3 +38,10 @@ class Command:
 @pytest.fixture
 def pulsemd(tmp_path) -> Command:
     return Command(tmp_path)
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    """Say how many tests were skipped for each reason."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    for reason, count in Counter(report.longrepr[2] for report in skipped).most_common():
+        terminalreporter.write_line(f"{reason} ({count} tests)")
