@@ -46,7 +46,7 @@ def test_rows_of_a_bench_are_written_with_one_hash_times_and_exposed_waits(devic
     assert json.dumps(describe_step(typical_step(spans)))
 
 
-def test_a_rung_that_cannot_be_used_is_a_row_that_says_why(device, monkeypatch):
+def test_a_rung_that_cannot_be_used_is_a_row_that_says_why(device, monkeypatch, capsys):
     def refuse(world, name):
         raise TransportError(f"--transport {name}: no")
 
@@ -54,6 +54,8 @@ def test_a_rung_that_cannot_be_used_is_a_row_that_says_why(device, monkeypatch):
     bench = MdBench(("water",), (3000,), ("mpi",), nstlist=4, repeats=0, check=0, alone=False)
     (row,) = measure(GpuWorld(loopback_world(2), device, timeout=240.0), bench)
     assert (row["transport"], row["path"]) == ("mpi", "failed: --transport mpi: no")
+    said = capsys.readouterr().err
+    assert said.index("building water, 3000 atoms") < said.index("starting mpi, direct plan, 3000 atoms")
 
 
 def test_every_grid_of_as_many_cells_as_ranks_has_a_row(device):
