@@ -116,7 +116,7 @@ def _run_on_gpus(request: RunRequest, started: bool) -> int:
     options = request.options
     if not started:
         n_gpus = options.ranks // options.ranks_per_gpu
-        _tell_start(f"{n_gpus} process(es) with a GPU each")
+        _tell_start(f"{n_gpus} process(es) with a GPU each (the first time on a machine up to a minute)")
         code: int = launch_gpus(
             n_gpus,
             "pulsemd.cli.rank:run_process",
