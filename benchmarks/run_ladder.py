@@ -26,13 +26,14 @@ from pathlib import Path
 from types import FrameType
 from typing import Final, NoReturn, TextIO
 
-from ladder_verdict import read_passed, read_rows, verdict
+from ladder_verdict import RUNGS, read_passed, read_rows, verdict
 from result_rows import current_commit
 
 GRIDS: Final = {2: ("2x1x1",), 4: ("2x2x1", "4x1x1"), 8: ("2x2x2", "4x2x1", "8x1x1")}
 """Decompositions over so many GPUs with a rank each, the most wanted first."""
-RUNGS: Final = ("nvshmem-fused", "mpi", "nvshmem-pulse", "nccl")
-BOTH: Final = ("nvshmem-fused", "mpi")
+SOME: Final = ("nvshmem-fused", "mpi", "nvshmem-pulse", "nccl")
+BOTH: Final = SOME[:2]
+PLANS: Final = ("direct", "staged")
 STEPS: Final = 2000
 SPARE: Final = 15.0
 """Seconds by which a limit is longer than half as much again as is expected."""
@@ -75,29 +76,17 @@ def start_of(n_gpus: int) -> float:
 
 def conformance(n_gpus: int, which: str, rungs: Words, beside: tuple[Words, ...] = ()) -> Case:
     """The suite on rungs; ``beside``: what compiles and loads meanwhile, on a machine that did neither yet."""
-    words = (
-        "pulsemd.halo.conformance",
-        "--device",
-        "cuda",
-        "--processes",
-        str(n_gpus),
-        "--ranks",
-        str(n_gpus),
-    )
-    brief = ("--brief",) if n_gpus > 2 else ()
+    words = f"pulsemd.halo.conformance --device cuda --processes {n_gpus} --ranks {n_gpus}"
+    command = (*words.split(), *(("--brief",) if n_gpus > 2 else ()), "--transport", *rungs)
     cold = 40.0 if beside else 0.0
-    command = (*words, *brief, "--transport", *rungs)
-    return Case(
-        f"conformance-{which}-{n_gpus}", start_of(n_gpus) + 4.0 * len(rungs) + cold, (command, *beside)
-    )
+    seconds = start_of(n_gpus) + 4.0 * len(rungs) + cold
+    return Case(f"conformance-{which}-{n_gpus}", seconds, (command, *beside))
 
 
 def first_use(system: str) -> Words:
     """Compiles the kernels of a system on one GPU."""
-    words = (
-        f"pulsemd.cli.main bench md --gpus 1 --ranks-per-gpu 2 --system {system} --atoms 6000 --timeout 60"
-    )
-    how = "--check 100 --lifetimes 1 --repeats 1 --transport"
+    words = f"pulsemd.cli.main bench md --gpus 1 --ranks-per-gpu 2 --system {system} --atoms 6000"
+    how = "--timeout 60 --check 100 --lifetimes 1 --repeats 1 --transport"
     return (*words.split(), *how.split(), "nvshmem-fused", "nvshmem-pulse")
 
 
@@ -129,13 +118,12 @@ def md(
     return Case(name, seconds, ((*words, *more, "-o", "OUT"),))
 
 
-def hashes(n_gpus: int, rungs: Words, per_gpu: int = 1, plans: Words = ("direct",)) -> Case:
-    """The trajectory hash after 2,000 steps."""
+def hashes(n_gpus: int, per_gpu: int = 1, plans: Words = ("direct",)) -> Case:
+    """The trajectory hash after 2,000 steps on all rungs."""
     n_ranks = n_gpus * per_gpu
     name = f"hash-{n_gpus}" + (f"-of-{n_ranks}-ranks" if per_gpu > 1 else "")
-    return md(
-        name, n_gpus, (6000,), rungs, grids=GRIDS[n_ranks][:1], plans=plans, per_gpu=per_gpu, check=STEPS
-    )
+    rungs, grids = (*RUNGS, "nvshmem-step"), GRIDS[n_ranks][:1]
+    return md(name, n_gpus, (6000,), rungs, grids=grids, plans=plans, per_gpu=per_gpu, check=STEPS)
 
 
 def halo(n_gpus: int) -> Case:
@@ -151,30 +139,30 @@ def plan(n_gpus: int) -> list[Case]:
     """All cases for so many GPUs, the most important first."""
     fewer = [n for n in sorted(GRIDS, reverse=True) if n < n_gpus]
     shared = 8 // n_gpus
-    everything = ("nvshmem-fused", "nvshmem-step", "nvshmem-pulse", "nvshmem-stream", "nccl", "mpi")
+    by_the_device, by_the_host = RUNGS[:2], RUNGS[2:]
+    beside = (first_use("water"), first_use("water-pme"))
     cases = [
-        conformance(
-            n_gpus, "device", ("nvshmem-fused", "nvshmem-pulse"), (first_use("water"), first_use("water-pme"))
-        ),
-        conformance(n_gpus, "host", ("nvshmem-stream", "nccl", "mpi")),
-        hashes(n_gpus, everything, plans=("direct", "staged")),
-        *(hashes(n, everything) for n in fewer),
-        *([hashes(n_gpus, everything, shared)] if shared > 1 else []),
+        conformance(n_gpus, "device", by_the_device, beside),
+        conformance(n_gpus, "host", by_the_host),
+        hashes(n_gpus, plans=PLANS),
+        *(hashes(n) for n in fewer),
+    ]
+    if shared > 1:
+        cases.append(hashes(n_gpus, shared))
+    cases += [
         halo(n_gpus),
-        md(f"latency-{n_gpus}", n_gpus, (45_000, 90_000), RUNGS, plans=("direct", "staged")),
+        md(f"latency-{n_gpus}", n_gpus, (45_000, 90_000), SOME, plans=PLANS),
         md(f"large-{n_gpus}", n_gpus, (720_000,)),
         *(md(f"efficiency-{n}", n, (720_000, 45_000, 90_000)) for n in fewer),
         md(f"pme-{n_gpus}", n_gpus, (45_000, 90_000, 720_000), system="water-pme"),
-        md(f"sizes-{n_gpus}", n_gpus, (180_000, 360_000), RUNGS),
+        md(f"sizes-{n_gpus}", n_gpus, (180_000, 360_000), SOME),
         md(f"trace-{n_gpus}", n_gpus, (45_000,), BOTH, "--trace"),
         md(f"ten-million-{n_gpus}", n_gpus, (10_000_000,)),
-        *([md(f"grids-{n_gpus}", n_gpus, (180_000, 720_000), grids=GRIDS[n_gpus][1:])] if n_gpus > 2 else []),
-        *(
-            [md(f"shared-{n_gpus}", n_gpus, (45_000, 90_000), grids=GRIDS[8][:1], per_gpu=shared)]
-            if shared > 1
-            else []
-        ),
     ]
+    if len(GRIDS[n_gpus]) > 1:
+        cases.append(md(f"grids-{n_gpus}", n_gpus, (180_000, 720_000), grids=GRIDS[n_gpus][1:]))
+    if shared > 1:
+        cases.append(md(f"shared-{n_gpus}", n_gpus, (45_000, 90_000), grids=GRIDS[8][:1], per_gpu=shared))
     return cases
 
 
@@ -222,8 +210,7 @@ class Run:
             try:
                 late = [process for process in processes if not ends(process, deadline - time.monotonic())]
             finally:
-                for process in processes:
-                    stop(process)
+                stop(processes)
         if late:
             return "stopped at its limit"
         bad = [process.returncode for process in processes if process.returncode != 0]
@@ -240,6 +227,7 @@ class Run:
 
 
 def ends(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Whether a process ends within so many seconds."""
     try:
         process.wait(max(0.0, seconds))
     except subprocess.TimeoutExpired:
@@ -247,16 +235,18 @@ def ends(process: subprocess.Popen[bytes], seconds: float) -> bool:
     return True
 
 
-def stop(process: subprocess.Popen[bytes]) -> None:
-    """End a process. A launcher passes the first signal on to its ranks and kills them at the second."""
+def stop(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    """End processes. A launcher passes the first signal on to its ranks and kills them at the second."""
     for _ in range(2):
-        if process.poll() is not None:
+        running = [process for process in processes if process.poll() is None]
+        for process in running:
+            process.send_signal(signal.SIGTERM)
+        until = time.monotonic() + 0.4 * STOP
+        if all(ends(process, until - time.monotonic()) for process in running):
             return
-        process.send_signal(signal.SIGTERM)
-        if ends(process, 0.4 * STOP):
-            return
-    process.kill()
-    process.wait()
+    for process in processes:
+        process.kill()
+        process.wait()
 
 
 def collect(out: Path, name: str) -> None:
@@ -294,7 +284,11 @@ def main() -> None:
     parser.add_argument("-o", dest="out", type=Path, metavar="FOLDER", default=Path("ladder"))
     args = parser.parse_args()
     begin = time.monotonic()
-    cases = [case for case in plan(args.gpus) if args.cases is None or case.name in args.cases]
+    cases = plan(args.gpus)
+    names = [case.name for case in cases]
+    if unknown := set(args.cases or ()) - set(names):
+        parser.error(f"{', '.join(sorted(unknown))}: no such case; choose from {', '.join(names)}")
+    cases = [case for case in cases if args.cases is None or case.name in args.cases]
     if args.plan:
         show(cases, 60.0 * args.minutes)
         return
