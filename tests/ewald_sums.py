@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import cache
 
 import numpy as np
 
@@ -52,7 +53,15 @@ def expected_error(charge, box, shape, order):
     On itself a charge feels the sum over all k with the same p - p', which should be 0 (Ballenegger, Cerda & Holm,
     J. Chem. Theory Comput. 8, 936 (2012)).
     """
-    inverse, volume = np.linalg.inv(box), abs(np.linalg.det(box))
+    of_others, of_itself = _squares_of_errors(tuple(map(tuple, box.tolist())), tuple(shape), order)
+    squares = np.mean(charge**2) * (charge**2).sum() * of_others + np.mean(charge**4) * of_itself
+    return np.sqrt(squares) / abs(np.linalg.det(box))
+
+
+@cache
+def _squares_of_errors(rows, shape, order):
+    """What `expected_error` multiplies by charges: sums over pairs of aliases, by box, mesh and order."""
+    inverse = np.linalg.inv(np.array(rows))
     k = np.stack(np.meshgrid(*(signed_waves(n) for n in shape), indexing="ij"), -1).reshape(-1, 3)
     k = k[(k != 0).any(1)]
     spline = np.prod([wave_factors(n, order)[k[:, d]] for d, n in enumerate(shape)], axis=0)
@@ -72,6 +81,4 @@ def expected_error(charge, box, shape, order):
         if p != q:
             apart = tuple(np.subtract(p, q))
             own[apart] = own.get(apart, 0.0) + 2.0 * np.pi * waves[p].T @ (green * weights[p] * weights[q])
-    on_others = np.mean(charge**2) * (charge**2).sum() * total
-    on_itself = np.mean(charge**4) * sum((a**2).sum() for a in own.values())
-    return np.sqrt(on_others + on_itself) / volume
+    return total, sum((a**2).sum() for a in own.values())

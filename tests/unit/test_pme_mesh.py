@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import cache
 
 import numpy as np
 import pytest
@@ -38,14 +39,20 @@ def mesh_result(positions, charge, box, spacing, order):
     return sums[0], sums[1:].reshape(3, 3), forces, mesh.shape
 
 
+@cache
+def charges_and_forces(name, seed):
+    """Positions and charges of a system, and their forces by the direct sum."""
+    positions, charge = system(BOXES[name], seed)
+    return positions, charge, direct_sum(positions, charge, BOXES[name])[2]
+
+
 @pytest.mark.parametrize("order", [4, 5, 6])
 @pytest.mark.parametrize("spacing", [0.13, 0.08])
 @pytest.mark.parametrize("name", BOXES)
 def test_mesh_forces_have_the_error_that_theory_predicts(name, spacing, order):
     box, errors, expected = BOXES[name], [], []
     for seed in range(4):
-        positions, charge = system(box, seed)
-        _, _, exact = direct_sum(positions, charge, box)
+        positions, charge, exact = charges_and_forces(name, seed)
         _, _, forces, shape = mesh_result(positions, charge, box, spacing, order)
         errors.append(np.sqrt(((forces - exact) ** 2).sum(1).mean()))
         expected.append(expected_error(charge, reduce_box(box)[0], shape, order))
