@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from pulsemd.base.errors import ConfigError
-from pulsemd.cli.main import main
+from pulsemd.cli.main import GPU_RUNGS, RUNGS, main
 from pulsemd.engine.options import RunOptions
+from pulsemd.halo import TRANSPORTS
+from pulsemd.halo.rungs import ladder
 from pulsemd.systems import system_files
 
 
@@ -50,3 +52,9 @@ def test_table_of_a_settings_file_is_checked_before_anything_runs(tmp_path, caps
     assert main(["run", *map(str, words)]) == 2
     assert f"error: {message}" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_transports_of_the_command_line_are_those_there_are():
+    """It has their names itself, so that ``--help`` imports nothing."""
+    assert GPU_RUNGS == ladder.GPU_RUNGS
+    assert set(RUNGS) == {*TRANSPORTS, *GPU_RUNGS}
