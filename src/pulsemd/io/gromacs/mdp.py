@@ -5,16 +5,15 @@ from __future__ import annotations
 import difflib
 import logging
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from os import PathLike
-from pathlib import Path
 from typing import Any, NoReturn
 
 from pulsemd.base.errors import InputError
 from pulsemd.forcefield.settings import RunSettings
+from pulsemd.io.gromacs.mdp_entries import mdp_entries, read_entries
 from pulsemd.io.gromacs.mdp_options import CANONICAL, FIXED, HONOURED, IGNORED, Entry, real, squeeze
 from pulsemd.io.gromacs.mdp_writer import DEFAULTS, OF_BAROSTAT, OF_GROUPS, to_mdp, word_of
 
@@ -35,7 +34,7 @@ def read_settings(path: str | PathLike[str]) -> tuple[RunSettings, dict[str, Any
     InputError
         With file and line: unknown options, values that are not supported, combinations that make no sense.
     """
-    entries, table = _entries(path)
+    entries, table = read_entries(path)
     settings = _Reader(str(path), entries).settings()
     for reason in settings.ignored:
         log.info("%s: without effect: %s", path, reason)
@@ -50,7 +49,7 @@ def located(path: str | PathLike[str] | None) -> Iterator[None]:
     except InputError as error:
         option = re.match(r"[\w-]+", error.message)
         if path is not None and error.file is None and option:
-            for entry in _entries(path)[0]:
+            for entry in read_entries(path)[0]:
                 if CANONICAL.get(squeeze(entry.name)) == CANONICAL.get(squeeze(option[0]), ""):
                     raise type(error)(error.message, path, entry.line) from error
         raise
@@ -70,7 +69,7 @@ def override_settings(settings: RunSettings, values: Mapping[str, Any]) -> RunSe
     """
     if not values:
         return settings
-    entries = {squeeze(entry.name): entry for entry in _mdp_entries("settings", to_mdp(settings))}
+    entries = {squeeze(entry.name): entry for entry in mdp_entries("settings", to_mdp(settings))}
     for name in OF_GROUPS & {entry.name.replace("-", "_") for entry in entries.values()}:
         entries[squeeze(name)] = Entry(
             name, word_of(name, getattr(settings, name)), 1
@@ -79,50 +78,6 @@ def override_settings(settings: RunSettings, values: Mapping[str, Any]) -> RunSe
         entries[squeeze(name)] = Entry(name, word_of(name, value), 1)
     changed = _Reader("settings", entries.values()).settings()
     return replace(changed, ignored=settings.ignored)
-
-
-def _entries(path: str | PathLike[str]) -> tuple[list[Entry], dict[str, Any]]:
-    """The assignments of a settings file, and its ``[pulsemd]`` table."""
-    try:
-        text = Path(path).read_bytes().decode("utf-8-sig", "replace")
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", path) from error
-    if Path(path).suffix.lower() == ".toml":
-        return _toml_entries(path, text)
-    return _mdp_entries(path, text), {}
-
-
-def _mdp_entries(path: str | PathLike[str], text: str) -> list[Entry]:
-    entries = []
-    for number, raw in enumerate(text.split("\n"), 1):
-        line = raw.partition(";")[0].strip()
-        if not line:
-            continue
-        name, equals, value = line.partition("=")
-        if not equals or not name.strip():
-            raise InputError(f"an option is written as name = value, not {line!r}", path, number)
-        entries.append(Entry(name.strip(), value.strip(), number))
-    return entries
-
-
-def _toml_entries(path: str | PathLike[str], text: str) -> tuple[list[Entry], dict[str, Any]]:
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        where = re.search(r"at line (\d+)", str(error))
-        raise InputError(str(error), path, int(where[1]) if where else 1) from error
-    table = document.pop("pulsemd", {})
-    entries = []
-    for name, value in document.items():
-        place = re.search(rf"(?m)^\s*[\[\"']*{re.escape(name)}[\]\"']*\s*(=|$)", text)
-        line = text.count("\n", 0, place.end()) + 1 if place else 1
-        if isinstance(value, dict):
-            raise InputError(f"unknown table [{name}]; the only one is [pulsemd]", path, line)
-        words = value if isinstance(value, list) else [value]
-        entries.append(Entry(name, " ".join(word_of("", word) for word in words), line))
-    if not isinstance(table, dict):
-        raise InputError("pulsemd must be a table: [pulsemd]", path, 1)
-    return entries, table
 
 
 _STEPS_PER_TAU = 25
