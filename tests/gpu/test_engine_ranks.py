@@ -88,6 +88,29 @@ def test_a_box_scaled_by_a_barostat_on_ranks_is_that_of_one(device, n_ranks, cou
         assert found[name] == pytest.approx(value, rel=1e-9, abs=1e-9), name
 
 
+@pytest.mark.parametrize("plan", ["staged", "direct"])
+@pytest.mark.parametrize("name", ["peptide", "water-ethanol"])
+def test_velocity_verlet_of_constrained_groups_on_ranks_is_that_of_one(device, name, plan):
+    barostat = {
+        "pcoupl": "c-rescale",
+        "tau_p": 0.5,
+        "nstpcouple": 3,
+        "compressibility": (4.5e-5,),
+        "ref_p": (1.0,),
+    }
+    system = bundled_system(name, integrator="md-vv", nsttcouple=2, nstcomm=5, nstlist=6, **barostat)
+    alone, ranks = on_one(system, "reproducible"), on_ranks(system, 2, "reproducible", plan=plan)
+    frames = []
+    for simulation in (alone, ranks):
+        simulation.run(15)
+        frames.append(simulation.frame())
+    assert ranks.trajectory_hash() == alone.trajectory_hash()
+    assert np.array_equal(frames[0].v, frames[1].v)
+    expected, found = alone.evaluate(), ranks.evaluate()
+    for term, value in expected.items():
+        assert found[term] == pytest.approx(value, rel=1e-9, abs=1e-9), term
+
+
 def test_positions_of_the_last_search_and_rows_of_now_are_in_one_order(device):
     system = bundled_system(nstlist=2)
     (transport,) = local_transports("nvshmem-fused", 2)

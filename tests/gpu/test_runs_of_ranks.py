@@ -29,13 +29,13 @@ def run(device, tmp_path):
         settings, nstlist=4, gen_seed=5, ld_seed=5, nstxout_compressed=4, nstenergy=4, nstcalcenergy=4
     )
 
-    def run(name, ranks, steps, restart=None, where="cuda", rung="nvshmem-fused", **options):
+    def run(name, ranks, steps, restart=None, where="cuda", rung="nvshmem-fused", integrator="md", **options):
         out = tmp_path / name
         out.mkdir()
         request = RunRequest(
             files.configuration,
             files.topology,
-            replace(settings, nsteps=steps),
+            replace(settings, nsteps=steps, integrator=integrator),
             options=RunOptions(
                 device=where, ranks=ranks, ranks_per_gpu=ranks, precision="reproducible", **options
             ),
@@ -79,3 +79,14 @@ def test_a_checkpoint_of_ranks_on_a_device_goes_on_with_any_number_of_ranks_and_
             assert summary["trajectory_hash"] == whole["trajectory_hash"], name
         else:
             assert (out / "trajectory.dcd").stat().st_size > 0
+
+
+@pytest.mark.parametrize("rung", ["nvshmem-fused", "nvshmem-step"])
+def test_velocity_verlet_of_ranks_that_share_a_device_is_that_of_one_rank_and_restarts(run, rung):
+    one, of_one = run("one", 1, 16, integrator="md-vv")
+    run("half", 2, 8, integrator="md-vv", rung=rung)
+    four, of_four = run("four", 4, 16, "half", integrator="md-vv", rung=rung)
+    assert of_four["trajectory_hash"] == of_one["trajectory_hash"]
+    assert (four / "final.gro").read_bytes() == (one / "final.gro").read_bytes()
+    last = [(out / "energies.csv").read_text().splitlines()[-1].split(",") for out in (one, four)]
+    np.testing.assert_allclose(np.array(last[1], float), np.array(last[0], float), rtol=1e-9, atol=1e-9)

@@ -139,8 +139,13 @@ def test_networks_of_constraints_on_several_gpus_are_refused_with_the_remedy():
     assert "LINCS" in chosen.device_reason
 
 
-def test_velocity_verlet_on_gpus_is_refused_with_the_remedy():
-    topology, _ = read_top(system_files("water").topology)
+def test_velocity_verlet_of_networks_on_gpus_is_refused_with_the_remedy():
+    verlet = replace(SETTINGS, integrator="md-vv")
+    topology, _ = read_top(system_files("peptide").topology, constraints="h-bonds")
     options = RunOptions(device="cuda", device_asked=True)
-    with pytest.raises(ConfigError, match="md-vv runs on CPUs only: use integrator = md"):
-        device.fit_device(options, topology, replace(SETTINGS, integrator="md-vv"))
+    assert device.fit_device(options, topology, verlet) == options
+    topology, _ = read_top(system_files("peptide").topology, constraints="all-bonds")
+    with pytest.raises(
+        ConfigError, match=r"md-vv with constraints .* CPUs only: use constraints = h-bonds, or"
+    ):
+        device.fit_device(options, topology, verlet)

@@ -43,6 +43,10 @@ class StepFlags:
         """Whether it needs their kinetic energy."""
         return self.sums or self.couples
 
+    def kinetic_after(self, full_steps: bool) -> bool:
+        """Whether it needs the kinetic energy after the move too: for a mean, or of what a barostat scales."""
+        return self.barostat if full_steps else self.sums
+
     @property
     def new_box(self) -> bool:
         """Whether it may end in another box."""

@@ -116,7 +116,13 @@ def _system_problem(topology: Topology, settings: RunSettings, ranks: int) -> st
         return f"terms of these kinds run on CPUs only: {', '.join(kinds)}"
     if problem := _coupling_problem(settings):
         return problem
-    if ranks > 1 and network_of(topology).any():
+    networks = bool(network_of(topology).any())
+    if settings.full_steps and networks:
+        return (
+            f"integrator = md-vv with constraints that tie more than {MOST_TOGETHER} atoms together runs on CPUs only: "
+            "use constraints = h-bonds, or integrator = md"
+        )
+    if ranks > 1 and networks:
         return (
             f"constraints that tie more than {MOST_TOGETHER} atoms together are solved by LINCS on one GPU, or on CPUs "
             "by any number of ranks: use --ranks 1, or constraints = h-bonds"
@@ -125,8 +131,6 @@ def _system_problem(topology: Topology, settings: RunSettings, ranks: int) -> st
 
 
 def _coupling_problem(settings: RunSettings) -> str | None:
-    if settings.full_steps:
-        return "integrator = md-vv runs on CPUs only: use integrator = md"
     if (n_baths := len(settings.baths)) > MAX_BATHS:
         return (
             f"{n_baths} tc-grps have a tau-t or ref-t of their own, and a GPU has room for {MAX_BATHS}: join groups, "

@@ -33,6 +33,7 @@ def update_constants(system: System) -> UpdateConstants:
         sites=topology.virtual_sites,
         bath=bath_of(s, topology, system.group_of_atom),
         networks=ConstraintNetworks(topology, s).table(),
+        full_steps=s.full_steps,
     )
 
 

@@ -306,14 +306,15 @@ class DevicePart:
 
     # ---- what the host reads ------------------------------------------------------------------------------------
 
-    def rows(self, counters: NDArray[np.int64] | None = None) -> LocalAtoms:
+    def rows(self, counters: NDArray[np.int64] | None = None, reported: bool = False) -> LocalAtoms:
         """The owned atoms now, in the order of slots; waits for the device. ``counters``: of a search that is not
-        complete yet."""
+        complete yet; ``reported``: with the velocities that frames have."""
         if counters is None:
             owned = self.pairs.pairs.all_counts[0].owned_superclusters
         else:
             owned = int(counters[OWNED_SUPERCLUSTERS])
-        return self._rows(owned, self.slots.gid, self.slots.x, self.update.velocities)
+        v = self.update.reported_velocities if reported else self.update.velocities
+        return self._rows(owned, self.slots.gid, self.slots.x, v)
 
     def searched(self, under_way: bool) -> LocalAtoms:
         """The same with the positions of the last search that is complete; ``under_way``: there is another."""

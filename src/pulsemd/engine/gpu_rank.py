@@ -374,22 +374,30 @@ class GpuRank(GpuSteps):
     def _pair_forces(self) -> None:
         """Forces of pairs, and ahead of them what needs no forces."""
         flags = self.flags
-        if flags.kinetic:
-            intervals = kinetic_intervals(self.system.settings) if flags.couples else (0, 0)
-            self._update.sum_kinetic(self._offset, *intervals, self._chain.join(first=Wait.FIRST))
+        if flags.kinetic and not self._full_steps:
+            self._update.sum_kinetic(self._offset, *self._intervals, self._chain.join(first=Wait.FIRST))
         due = self._age > 0 and self._age % PRUNE_INTERVAL == 0  # a search ends with a pruning
         if due and self._pairs.prunes:
             self._pairs.prune(overlap=self._chain.join(first=Wait.FIRST, then=Wait.FIRST))
         self._pairs.forces(self.f, self._pair_sums if flags.sums else None, overlap=self._chain.join())
+
+    @property
+    def _intervals(self) -> tuple[int, int]:
+        """Steps between actions on the velocities, for what sums their kinetic energy."""
+        return kinetic_intervals(self.system.settings) if self.flags.couples else (0, 0)
 
     def update(self) -> None:
         """Thermostat, kick, drift, constraints, barostat, the start of the next forces; where wanted also the sums."""
         flags, update = self.flags, self._update
         virial = self._constraint_virial if flags.sums else None
         overlap = self._move_overlaps and not flags.sums and not flags.box_moves
+        if flags.kinetic and self._full_steps:
+            overlap = False
+            update.complete(flags.couples, virial)
+            update.sum_kinetic(self._offset, *self._intervals)
         self._box.drag(flags)
         update.move(self._offset, flags.couples, virial, overlap)
-        if flags.sums:
+        if flags.kinetic_after(self._full_steps):
             update.sum_kinetic_after()
         self._box.finish_step(self._offset, flags)
         if flags.new_box:
@@ -430,6 +438,10 @@ class GpuRank(GpuSteps):
     def _moved_arrays(self) -> list[Any]:
         return [self._slots.x, self._update.velocities]
 
+    @property
+    def _updates(self) -> list[GpuUpdate]:
+        return [self._update]
+
     def _restart_forces(self) -> None:
         self._start_forces(energies=False, waters_started=False)
 
@@ -441,7 +453,7 @@ class GpuRank(GpuSteps):
 
     def take_rows(self) -> Callable[[], tuple[LocalAtoms, Cell]]:
         """Copy rows and cell as they are after the steps launched so far; the function waits for them."""
-        arrays = (self._slots.gid, self._slots.x, self._update.velocities, *self._box.words)
+        arrays = (self._slots.gid, self._slots.x, self._update.reported_velocities, *self._box.words)
         read = self._snapshots.take(arrays)
 
         def rows() -> tuple[LocalAtoms, Cell]:

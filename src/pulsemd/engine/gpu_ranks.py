@@ -39,6 +39,7 @@ from pulsemd.engine.system import Continuation, System, group_reach
 from pulsemd.engine.terms import TermOwnership
 from pulsemd.kernels.nonbonded.exclusions import self_energy
 from pulsemd.kernels.update.control import as_control
+from pulsemd.kernels.update.gpu import GpuUpdate
 from pulsemd.schedule.phase import Phase, PhaseTimer
 from pulsemd.schedule.trace import HOST_SPANS, Event
 
@@ -325,6 +326,10 @@ class GpuRanks(GpuSteps):
     def _moved_arrays(self) -> list[Any]:
         return [array for part in self._parts for array in (part.slots.x, part.update.velocities)]
 
+    @property
+    def _updates(self) -> list[GpuUpdate]:
+        return [part.update for part in self._parts]
+
     def _restart_forces(self) -> None:
         for part in self._parts:
             part.start_forces(energies=False, waters_started=False)
@@ -369,7 +374,9 @@ class GpuRanks(GpuSteps):
 
     def take_rows(self) -> Callable[[], tuple[LocalAtoms, Cell]]:
         """A function that gives rows and cell as they are after the steps launched so far; waits for the device."""
-        rows = self.rows(), self.read_cell()
+        parts, counters = self._parts, self._search.counters_of
+        found = [part.rows(counters(k), reported=True) for k, part in enumerate(parts)]
+        rows = joined_rows(found), self.read_cell()
         return lambda: rows
 
     @property

@@ -183,10 +183,13 @@ class StepOfRanks:
             part.clear_ghost_forces()  # beside the update
 
     def _begin_coupling(self) -> None:
-        """Sums of velocities, which need no force, beside the forces."""
-        if self.flags.kinetic:
-            intervals = kinetic_intervals(self._settings) if self.flags.couples else (0, 0)
-            self._sums.begin(self._offset, False, *intervals)
+        """Sums of velocities, beside the forces: they need none, but at full steps, where they come later."""
+        if self.flags.kinetic and not self._settings.full_steps:
+            self._sum_kinetic()
+
+    def _sum_kinetic(self) -> None:
+        intervals = kinetic_intervals(self._settings) if self.flags.couples else (0, 0)
+        self._sums.begin(self._offset, False, *intervals)
 
     def update(self, exchange: bool = False) -> None:
         """Thermostat, kick, drift, constraints, barostat, the start of the next forces; where wanted also the sums.
@@ -194,17 +197,22 @@ class StepOfRanks:
         flags = self.flags
         if not self._fields.starts_itself:
             self._begin_coupling()  # where the host takes part it would wait before it has launched the forces
+        if flags.kinetic and self._settings.full_steps:
+            for part in self._parts:
+                part.update.complete(flags.couples, part.constraint_virial if flags.sums else None)
+            self._sum_kinetic()
         if flags.kinetic:
             self._sums.end()
         steps = self._fields.steps if exchange else None
         self._box.drag(flags)
         for k, part in enumerate(self._parts):
             virial, halo = part.constraint_virial if flags.sums else None, steps and steps.tables[k]
-            overlap = exchange and self._overlaps and not self.flags.couples and not flags.box_moves
-            part.update.move(self._offset, self.flags.couples, virial, overlap, halo)
-        if flags.sums:
+            overlap = exchange and self._overlaps and not flags.couples and not flags.box_moves
+            part.update.move(self._offset, flags.couples, virial, overlap, halo)
+        if flags.kinetic_after(self._settings.full_steps):
             self._sums.begin(0, True, 0, 0)
             self._sums.end()
+        if flags.sums:
             self._sums.add_energies()
         self._box.finish_step(self._offset, flags)
         if flags.new_box:

@@ -16,6 +16,7 @@ from pulsemd.engine.extended import Extended
 from pulsemd.engine.gpu_barostat import DeviceCells
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.system import System
+from pulsemd.kernels.update.gpu import GpuUpdate
 from pulsemd.schedule.graphs import StepGraphs
 from pulsemd.schedule.phase import Phase, PhaseTimer
 from pulsemd.schedule.trace import DeviceTrace, Event
@@ -49,6 +50,7 @@ class GpuSteps(ABC):
         self._graphs = None if self._no_graph else StepGraphs(self.device, priorities)
         self._trace = DeviceTrace(self.device) if options.trace else None
         self._first_step = self._clock = self.system.step
+        self._full_steps = self.system.settings.full_steps
         self._silent = PhaseTimer()
 
     # ---- what a step is -----------------------------------------------------------------------------------------
@@ -83,7 +85,12 @@ class GpuSteps(ABC):
 
     @abstractmethod
     def _moved_arrays(self) -> list[Any]:
-        """What an update changes but for forces."""
+        """What an update changes but for forces: positions and velocities of each rank here."""
+
+    @property
+    @abstractmethod
+    def _updates(self) -> list[GpuUpdate]:
+        """What moves the atoms of each rank here."""
 
     @abstractmethod
     def _restart_forces(self) -> None:
@@ -153,6 +160,25 @@ class GpuSteps(ABC):
             for array, copy in kept:
                 array[...] = copy
         self._restart_forces()
+
+    def begin_at_full_step(self, step: int, timer: PhaseTimer) -> None:
+        """Take velocities that belong to the time of the positions back by half a step; as for `Rank`."""
+        self._set_clock(step)
+        self.begin_step(StepFlags(step))
+        timer.run(self.force_phases())
+        with self.device.current():
+            kept = [(array, array.copy()) for array in self._moved_arrays()[::2]]
+        for update in self._updates:
+            self._reverse(update.velocities)
+            update.move(0, coupled=True)  # nothing was coupled yet: half a kick
+            self._reverse(update.velocities)
+        with self.device.current():
+            for array, copy in kept:
+                array[...] = copy
+        self._restart_forces()
+
+    def _reverse(self, velocities: Any) -> None:
+        velocities.set(-self.device.to_host(velocities), stream=self.device.stream)
 
     # ---- what is read from outside ------------------------------------------------------------------------------
 

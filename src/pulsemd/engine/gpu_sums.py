@@ -33,11 +33,11 @@ def step_sums(
     baths = control["baths"]
     return StepSums(
         sums.astype(np.float64) / (ENERGY_SCALE if fixed else 1.0),
-        0.5 * float(control["before"] + control["after"]),
-        float(control["work"]),
+        float(control["kinetic"]),
+        float(control["work_then"]),
         barostat_work,
         volume,
-        0.5 * (baths["before"] + baths["after"]) if len(baths) > 1 else np.zeros(0),
+        baths["kinetic"].copy() if len(baths) > 1 else np.zeros(0),
     )
 
 

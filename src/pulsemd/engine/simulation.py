@@ -248,7 +248,7 @@ class Simulation:
         """Let velocities that a start has for the time of its positions be those of half a step before, as between
         steps, once and for all."""
         if self._at_full_step:
-            self.rank.begin_at_full_step(self.step, self.timer)  # type: ignore[union-attr]
+            self.rank.begin_at_full_step(self.step, self.timer)
             self._at_full_step = False
 
     def energies(self) -> dict[str, float]:

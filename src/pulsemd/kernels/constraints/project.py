@@ -37,13 +37,14 @@ def project_pairs(x, vectors, inverse_mass, offset, pairs, box, tolerance, over,
     tolerance : float
         Component along a constraint, relative to the largest vector of its group, at which the iteration ends.
     """
+    found = np.zeros(9)
     for g in range(offset.shape[0] - 1):
         largest = 0.0
         for c in range(offset[g], offset[g + 1]):
             for a in range(2):
                 for d in range(3):
                     largest = max(largest, abs(vectors[pairs[c, a], d]))
-        given = np.zeros(offset[g + 1] - offset[g])
+        found[:] = 0.0
         for _ in range(MAX_ITERATIONS):
             worst = 0.0
             for c in range(offset[g], offset[g + 1]):
@@ -60,17 +61,18 @@ def project_pairs(x, vectors, inverse_mass, offset, pairs, box, tolerance, over,
                 for d in range(3):
                     vectors[i, d] -= wi * k * r[d]
                     vectors[j, d] += wj * k * r[d]
-                given[c - offset[g]] -= k
+                if virial.shape[0] > 0:
+                    for a in range(3):
+                        for b in range(3):
+                            found[3 * a + b] += k * r[a] * r[b]
                 worst = max(worst, abs(along) / np.sqrt(r2))
             if not worst > tolerance * largest:
                 break
-        for c in range(offset[g], offset[g + 1]):
-            _add(
-                virial,
-                difference(x, pairs[c, 0], pairs[c, 1], box),
-                given[c - offset[g]] / over,
-                virial_scale,
-            )
+        for e in range(virial.shape[0]):
+            if virial_scale > 0.0:
+                virial[e] -= np.int64(np.rint(found[e] / over * virial_scale))
+            else:
+                virial[e] -= found[e] / over
 
 
 @njit(nogil=True, error_model="numpy", cache=True)

@@ -63,7 +63,7 @@ __device__ void load_group(Group& g, const State& s, const int* atoms, const int
 }
 
 // Of the constraint forces, positions relative to the leader.
-__device__ void add_virial(const Group& g, const Vec* free, double dt, Sums& sums) {
+__device__ void add_virial(const Group& g, const Vec* free, const Step& step, Sums& sums) {
     double w[9] = {};
     for (int a = 1; a < g.n_atoms; a++) {
         const Vec d = g.now[a] - free[a];
@@ -71,7 +71,7 @@ __device__ void add_virial(const Group& g, const Vec* free, double dt, Sums& sum
         for (int i = 0; i < 3; i++)
             for (int j = 0; j < 3; j++) w[3 * i + j] += r[i] * g.mass[a] * p[j];
     }
-    for (int k = 0; k < 9; k++) sums.of[2 + k] += to_sum(w[k] / (dt * dt));
+    for (int k = 0; k < 9; k++) sums.of[2 + k] += of_constraints(step, w[k] / (step.dt * step.dt));
 }
 
 __device__ void move_group(Group& g, const State& s, const int2* pairs, const double* lengths, int first, int last,
@@ -80,7 +80,7 @@ __device__ void move_group(Group& g, const State& s, const int2* pairs, const do
     if (ENERGIES)
         for (int a = 0; a < g.n_atoms; a++) free[a] = g.now[a];
     if (!iterate(g, pairs, lengths, first, last)) return note_error(s, g.slot[0]);
-    if (ENERGIES) add_virial(g, free, s.step->dt, sums);
+    if (ENERGIES) add_virial(g, free, *s.step, sums);
     for (int a = 0; a < g.n_atoms; a++) {
         const Vec d = g.now[a] - g.old[a];
         move(s, g.slot[a], s.x[g.slot[a]], d);

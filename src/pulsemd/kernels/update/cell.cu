@@ -6,7 +6,7 @@
 #include "philox.cuh"
 
 constexpr double BAR = 16.605390671738466;  // 1 kJ/mol/nm^3
-constexpr int STEP_WORDS = 20;
+constexpr int STEP_WORDS = 21;
 constexpr double PI = 3.14159265358979323846;
 
 struct Cell {            // see gpu_cell.py
@@ -154,8 +154,7 @@ extern "C" __global__ void scale_cell(const Sum* sums, const Sum* constraints, c
     }
     double pressure[3], virial[3], after[3];
     if (couple) {
-        const double along_z = 0.5 * (control->before_z + control->after_z);
-        const double inside = 0.25 * (control->before + control->after) - 0.5 * along_z;
+        const double along_z = control->kinetic_z, inside = 0.5 * (control->kinetic - along_z);
         after[0] = after[1] = 0.5 * (control->after - control->after_z), after[2] = control->after_z;
         for (int d = 0; d < 3; d++) {
             virial[d] = (double(sums[4 * d]) + double(constraints[4 * d])) * unit + b.background / volume;

@@ -12,6 +12,8 @@ struct Control {
     unsigned blocks_done;      // of the running sum; wraps to 0
     unsigned n_baths;          // coupling groups; a `Bath` of each follows the record
     double before_z, after_z;  // parts of before and after along z
+    double kinetic, kinetic_z; // of the energies of the last step that summed: means of these, or those of the full step
+    double work_then;          // given by the thermostats as those energies count it, kJ/mol
 };
 
 struct Bath {              // of a coupling group
@@ -19,6 +21,7 @@ struct Bath {              // of a coupling group
     double loss;           // half the interval times the friction
     double xi, friction;   // of Nose and Hoover's thermostat, 1 and 1/ps
     double before, after;  // parts of the record's
+    double kinetic;
 };
 
 __device__ __forceinline__ Bath* baths_of(Control* control) { return reinterpret_cast<Bath*>(control + 1); }

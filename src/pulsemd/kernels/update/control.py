@@ -19,8 +19,12 @@ _RECORD = [
     ("n_baths", "<u4"),
     ("before_z", "<f8"),
     ("after_z", "<f8"),
+    ("kinetic", "<f8"),
+    ("kinetic_z", "<f8"),
+    ("work_then", "<f8"),
 ]
-_BATH = np.dtype([(name, "<f8") for name in ("scale", "kick", "loss", "xi", "friction", "before", "after")])
+_OF_BATH = ("scale", "kick", "loss", "xi", "friction", "before", "after", "kinetic")
+_BATH = np.dtype([(name, "<f8") for name in _OF_BATH])
 _WORDS, _WORDS_OF_BATH = np.dtype(_RECORD).itemsize // 8, _BATH.itemsize // 8
 
 NO_ERROR = 2**64 - 1
@@ -32,11 +36,11 @@ def control_type(n_baths: int) -> np.dtype[np.void]:
     return np.dtype([*_RECORD, ("baths", _BATH, (n_baths,))])
 
 
-def first_control(n_baths: int) -> np.ndarray:
-    """Words (k,) int64 of the record before the first step."""
+def first_control(n_baths: int, kick: float) -> np.ndarray:
+    """Words (k,) int64 of the record before the first step; `kick`: see ``Thermostat.kick`` of kinetic.cu."""
     start = np.zeros(1, control_type(n_baths))
     start["error"], start["n_baths"] = NO_ERROR, n_baths
-    start["baths"]["scale"] = start["baths"]["kick"] = 1.0
+    start["baths"]["scale"], start["baths"]["kick"] = 1.0, kick
     return start.view(np.int64)
 
 

@@ -53,6 +53,19 @@ def shake_program(fixed: bool, energies: bool, max_atoms: int = GROUP_SIZES[0]) 
     return CudaProgram("pulsemd.kernels.constraints", "shake.cu", macros, exact=fixed, headers=_HEADERS)
 
 
+def rattle_program(fixed: bool, energies: bool, max_atoms: int) -> CudaProgram:
+    """Velocities of full steps by RATTLE; arguments as for `shake_program`."""
+    macros = (("FIXED", int(fixed)), ("ENERGIES", int(energies)), ("THREADS", GROUP_THREADS))
+    macros += (("MAX_ATOMS", max_atoms),)
+    return CudaProgram("pulsemd.kernels.constraints", "rattle.cu", macros, exact=fixed, headers=_HEADERS)
+
+
+def full_steps_program(fixed: bool, energies: bool, sites: int) -> CudaProgram:
+    """Velocities of full steps of rigid waters and free atoms; arguments as for `leapfrog_program`."""
+    macros = (("FIXED", int(fixed)), ("ENERGIES", int(energies)), ("THREADS", MOVE_THREADS), ("SITES", sites))
+    return CudaProgram(_PACKAGE, "full_steps.cu", macros, exact=fixed, headers=_HEADERS)
+
+
 def lincs_program(fixed: bool, energies: bool, threads: int) -> CudaProgram:
     """Leap-frog with LINCS; arguments as for `leapfrog_program`; `threads`: one of `NETWORK_THREADS`."""
     macros = (("FIXED", int(fixed)), ("ENERGIES", int(energies)), ("THREADS", threads))
@@ -111,6 +124,16 @@ def programs() -> list[CudaProgram]:
         for energies in both
         for size in GROUP_SIZES[1:]
     ]
+    full_steps = [
+        program(fixed, energies, size)
+        for program, sizes in (
+            (rattle_program, GROUP_SIZES),
+            (full_steps_program, range(MAX_WATER_SITES + 1)),
+        )
+        for fixed in both
+        for energies in both
+        for size in sizes
+    ]
     networks = [
         lincs_program(fixed, energies, threads)
         for fixed in both
@@ -121,6 +144,7 @@ def programs() -> list[CudaProgram]:
         *moves,
         *large,
         *networks,
+        *full_steps,
         *waters,
         *(kinetic_program(fixed) for fixed in both),
         *(program(fixed) for program in (cell_program, noise_program) for fixed in both),

@@ -28,10 +28,11 @@ from pulsemd.kernels.update.cuda_programs import (
     clock_program,
     kinetic_program,
     leapfrog_program,
-    noise_program,
     shake_program,
     slots_program,
 )
+from pulsemd.kernels.update.gpu_full_steps import GpuFullSteps
+from pulsemd.kernels.update.gpu_noise import GpuNoise
 from pulsemd.kernels.update.gpu_tables import (
     ConstrainedGroups,
     UpdateConstants,
@@ -39,7 +40,6 @@ from pulsemd.kernels.update.gpu_tables import (
     star_order,
     water_table,
 )
-from pulsemd.kernels.update.noise import Bath, normal_table
 
 _BLOCKS_PER_MULTIPROCESSOR = 2
 _SLOT_THREADS = 256
@@ -67,7 +67,7 @@ class GpuUpdate:
     ----------
     velocities : (capacity, 4) float32, device
         In slots after `settle_in`; the fourth word is 0. Keeps its address until the capacity changes.
-    step_constants : (2, 20) float64, device
+    step_constants : (2, 21) float64, device
         `UpdateConstants.step`.
     control : (k,) int64, device
         The record of control.py.
@@ -98,9 +98,7 @@ class GpuUpdate:
         self._mass_of = device.to_device(constants.mass, np.float64)
         self.step_constants = device.to_device(constants.step())
         self._step = self.step_constants[0]
-        self._bath = constants.bath
-        if self._bath is not None:
-            self._bath_tables = self._upload_bath(self._bath)
+        self._noise = None if constants.bath is None else GpuNoise(device, constants.bath, fixed)
         self._dt, self.n_baths = constants.dt, len(constants.thermostats)
         self._thermostats = device.to_device(constants.thermostat_words())
         self.group = None if self.n_baths == 1 else device.to_device(constants.group, np.int32)
@@ -115,7 +113,7 @@ class GpuUpdate:
         self._counts = device.zeros(2, np.int32)
         self._blocks = _BLOCKS_PER_MULTIPROCESSOR * device.n_multiprocessors
         self._partial = device.empty((self.n_baths * self._blocks, 5), self._sum_type)
-        self.control = device.to_device(first_control(self.n_baths))
+        self.control = device.to_device(first_control(self.n_baths, constants.kick))
         self._sites = (
             GpuSites(device, sites.others, self._step, self.control, fixed) if len(sites.others) else None
         )
@@ -124,6 +122,7 @@ class GpuUpdate:
             if constants.networks is None
             else GpuNetworks(device, constants.networks, self.control, fixed)
         )
+        self._full = GpuFullSteps(device, fixed) if constants.full_steps else None
         padded = np.zeros((len(velocities), 4), np.float32)
         padded[:, :3] = velocities
         self.velocities = device.to_device(padded)
@@ -132,6 +131,7 @@ class GpuUpdate:
         self._share: Any = None
         self._sum_stream: Any = None
         self._halo: Any = None
+        self._sums_full = False
         self._bound: dict[tuple[Any, ...], Callable[[], None]] = {}
 
     def _upload_groups(self, groups: ConstrainedGroups) -> tuple[Any, ...]:
@@ -178,9 +178,10 @@ class GpuUpdate:
         self._old = device.empty((max(slots.capacity, n_rows), 4), np.float32)
         self.velocities = device.empty((slots.capacity, 4), np.float32)
         self._mass = device.empty(slots.capacity, np.float64)
-        if self._bath is not None:
-            self._added = device.zeros((slots.capacity, 4), np.float32)
-            self._no_forces = device.zeros((slots.capacity, 4), forces.dtype)
+        if self._full is not None:
+            self._full.make_room(slots.capacity)
+        if self._noise is not None:
+            self._noise.make_room(slots.capacity, forces.dtype)
         self._bound.clear()
         n, blocks = np.int32(slots.capacity), -(-slots.capacity // _SLOT_THREADS)
         self._reorder = device.kernel(slots_program(), "reorder").bind(
@@ -214,6 +215,11 @@ class GpuUpdate:
         self.control.set(words, stream=self.device.stream)
 
     @property
+    def reported_velocities(self) -> Any:
+        """What frames have as velocities: those of the full step that was completed last, with velocity Verlet."""
+        return self.velocities if self._full is None else self._full.velocities
+
+    @property
     def error_word(self) -> Any:
         """(1,) int64 on the device, with all bits set as long as every atom could be moved."""
         return self.control[2:3]
@@ -228,6 +234,28 @@ class GpuUpdate:
 
     # ---- in a step ----------------------------------------------------------------------------------------------
 
+    def complete(self, coupled: bool, virial: Any = None) -> None:
+        """Find the velocities of the full step, once its forces are complete; `sum_kinetic` then takes these.
+
+        Parameters
+        ----------
+        coupled : bool
+            The move begins from them, else they are beside `velocities`, from which it begins.
+        virial : (9,) float64 or int64, device, optional
+            OUTPUT: what moving the forces of virtual sites changes is added; if not coupled, that of the first half of
+            the constraint forces is taken off, as a move adds twice that of both.
+        """
+        assert self._full is not None
+        if not coupled:
+            self._full.begin(self.velocities)
+        self._virial = virial
+        if self._sites is not None:
+            self._launch(self._bind_spread, virial is not None)
+        self._launch(self._bind_complete_atoms, coupled, virial is not None and not coupled)
+        if self.n_groups:
+            self._launch(self._bind_complete_groups, coupled, virial is not None and not coupled)
+        self._sums_full = not coupled
+
     def sum_kinetic(self, offset: int, thermostat: int, remove_com: int, overlap: Wait | None = None) -> None:
         """Kinetic energy before the move, and from it what a coupled `move` does to the old velocities.
 
@@ -239,11 +267,11 @@ class GpuUpdate:
         overlap : Wait, optional
             Begin before the kernel ahead in the stream has ended; FIRST, or LAST if that changes no velocity.
         """
-        self._launch(self._bind_kinetic, offset, False, thermostat, remove_com, overlap)
+        self._launch(self._bind_kinetic, offset, False, thermostat, remove_com, overlap, self._sums_full)
 
     def sum_kinetic_after(self) -> None:
         """Kinetic energy after the move."""
-        self._launch(self._bind_kinetic, 0, True, 0, 0, None)
+        self._launch(self._bind_kinetic, 0, True, 0, 0, None, False)
 
     def share_kinetic(self, share: Any, stream: Any) -> None:
         """Of one rank of several: leave the sums in ``share``, (5 n_baths,) int64 or float64 on the device, from now
@@ -268,12 +296,13 @@ class GpuUpdate:
     def is_one_kernel(self) -> bool:
         """Whether a move without the virial is one launch, but for what several thermostats do ahead of it."""
         stars_at_most = (self.n_groups == 0 or self._are_stars) and self._networks is None
-        return stars_at_most and self._sites is None and self._bath is None
+        return stars_at_most and self._sites is None and self._noise is None
 
     @property
     def can_exchange(self) -> bool:
         """Whether `move` can be given a ``halo``."""
-        return self.is_one_kernel and self.n_free == 0 and self.n_groups == 0 and self.n_baths == 1
+        only_waters = self.n_free == 0 and self.n_groups == 0
+        return self.is_one_kernel and only_waters and self.n_baths == 1 and self._full is None
 
     def load_exchanged(self) -> None:
         """Compile or load the kernels of moves with a ``halo``."""
@@ -306,7 +335,7 @@ class GpuUpdate:
             self._launch(self._bind_couple_groups)
             coupled = False
         self._move_all(offset, coupled, virial is not None, overlap)
-        if self._bath is not None:
+        if self._noise is not None:
             self._launch(self._bind_noise, offset)
             self._move_all(offset, False, False, False, noise=True)
             self._launch(self._bind_add)
@@ -346,13 +375,14 @@ class GpuUpdate:
         return self.device.kernel(clock_program(), "tick").bind(1, 1, self.control, np.int32(n))
 
     def _bind_kinetic(
-        self, offset: int, after: bool, thermostat: int, remove_com: int, overlap: Wait | None
+        self, offset: int, after: bool, thermostat: int, remove_com: int, overlap: Wait | None, beside: bool
     ) -> Callable[[], None]:
+        v = self._completed(not beside)
         kernel = self.device.kernel(kinetic_program(self.fixed), "kinetic")
         blocks = min(self._blocks, -(-self._capacity // SUM_THREADS))
         flags = [np.int32(flag) for flag in (offset, after, thermostat, remove_com)]
         return kernel.bind(
-            (blocks, self.n_baths), SUM_THREADS, self.velocities, self._mass, np.int32(self._capacity),
+            (blocks, self.n_baths), SUM_THREADS, v, self._mass, np.int32(self._capacity),
             self._slots.gid, self.group, self._partial, self.control, self._thermostats, *flags, self._share,
             np.int32(overlap or Wait.FIRST),
             stream=self._sum_stream, overlap=overlap is not None,
@@ -373,29 +403,25 @@ class GpuUpdate:
         )  # fmt: skip
 
     def _bind_noise(self, offset: int) -> Callable[[], None]:
-        assert self._bath is not None
-        n = self._capacity
-        return self.device.kernel(noise_program(self.fixed), "friction_and_noise").bind(
-            -(-n // _SLOT_THREADS), _SLOT_THREADS, self.velocities, self._added, np.int32(n), self._slots.gid,
-            self._mass, *self._bath_tables, np.int64(self._bath.seed), self.control, np.int32(offset),
-        )  # fmt: skip
+        assert self._noise is not None
+        return self._noise.bind(self.velocities, self._slots.gid, self._mass, self.control, offset)
 
     def _bind_add(self) -> Callable[[], None]:
-        n = self._capacity
-        return self.device.kernel(noise_program(self.fixed), "add_to_velocities").bind(
-            -(-n // _SLOT_THREADS), _SLOT_THREADS, self.velocities, self._added, np.int32(n)
-        )
-
-    def _upload_bath(self, bath: Bath) -> tuple[Any, ...]:
-        tables = (bath.keep, bath.noise, normal_table())
-        group = self.device.to_device(bath.group, np.int32)
-        return (group, *(self.device.to_device(table, np.float64) for table in tables))
+        assert self._noise is not None
+        return self._noise.bind_add(self.velocities)
 
     def _moved(self, noise: bool) -> tuple[Any, Any, Any]:
         """Velocities that move atoms, forces on them, and the constants of the step."""
         if noise:
-            return self._added, self._no_forces, self.step_constants[1]
+            assert self._noise is not None
+            return self._noise.added, self._noise.no_forces, self.step_constants[1]
         return self.velocities, self._forces, self._step
+
+    def _numbers(self) -> tuple[int, int, Any]:
+        """The most rigid waters and free atoms there can be, and where their numbers are if they change at searches."""
+        if self._slots.counters is None:
+            return self.n_waters, self.n_free, None
+        return min(self.n_waters, self._capacity // 3), min(self.n_free, self._capacity), self._counts
 
     def _bind_move(
         self, offset: int, coupled: bool, energies: bool, overlap: bool, noise: bool, halo: int | None
@@ -404,9 +430,7 @@ class GpuUpdate:
         with_stars = self._are_stars and not energies
         program = leapfrog_program(self.fixed, energies, self._n_sites, with_stars, halo is not None)
         kernel = self.device.kernel(program, "leapfrog")
-        waters, free, counts = self.n_waters, self.n_free, None
-        if self._slots.counters is not None:  # one rank of several: the numbers change at searches
-            waters, free, counts = min(waters, self._capacity // 3), min(free, self._capacity), self._counts
+        waters, free, counts = self._numbers()
         star_blocks = -(-self.n_groups // MOVE_THREADS) if with_stars else 0
         offsets, atoms, first_pairs, _, lengths = self._groups
         blocks = star_blocks - (-(waters + free) // MOVE_THREADS)
@@ -446,3 +470,31 @@ class GpuUpdate:
             step, self.control, np.int32(offset), np.int32(coupled), self._virial,
             np.int32(self._capacity), self._slots.counters, np.int32(self.clears_forces), stream=self._branch,
         )  # fmt: skip
+
+    def _completed(self, coupled: bool) -> Any:
+        return self.velocities if coupled else self.reported_velocities
+
+    def _bind_complete_atoms(self, coupled: bool, energies: bool) -> Callable[[], None]:
+        assert self._full is not None
+        waters, free, counts = self._numbers()
+        rows = (
+            self._waters,
+            np.int32(waters),
+            self._geometry,
+            self._free,
+            np.int32(free),
+            self._mass,
+            self._step,
+        )
+        sites, virial = (counts, self._site_slots, self._site_weights), self._virial if energies else None
+        arrays = self._completed(coupled), self._slots, self._forces
+        return self._full.bind_atoms(*arrays, self._n_sites, (*rows, *sites), virial)
+
+    def _bind_complete_groups(self, coupled: bool, energies: bool) -> Callable[[], None]:
+        assert self._full is not None
+        arrays, virial = (
+            (self._completed(coupled), self._slots, self._forces),
+            self._virial if energies else None,
+        )
+        groups = self._group_size, self._groups[:4], self._mass
+        return self._full.bind_groups(*arrays, *groups, self._step, virial)

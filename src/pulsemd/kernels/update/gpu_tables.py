@@ -79,6 +79,8 @@ class UpdateConstants:
         Of stochastic dynamics.
     networks : NetworkTable or None
         Constraints that LINCS solves.
+    full_steps : bool
+        Velocity Verlet: kinetic energies are those of full steps.
     """
 
     box: np.ndarray
@@ -93,6 +95,12 @@ class UpdateConstants:
     sites: VirtualSites = field(default_factory=no_sites)
     bath: Bath | None = None
     networks: NetworkTable | None = None
+    full_steps: bool = False
+
+    @property
+    def kick(self) -> float:
+        """What is to come of a step's kick when the velocities are summed."""
+        return 0.5 if self.full_steps else 1.0
 
     @cached_property
     def water_sites(self) -> WaterSites:
@@ -107,22 +115,22 @@ class UpdateConstants:
         return np.hstack([np.concatenate([atoms for atoms, _ in self.waters]), self.water_sites.atoms])
 
     def step(self) -> np.ndarray:
-        """The struct ``Step`` of move.cuh (2, 20): of a whole step, and of half of one."""
+        """The struct ``Step`` of move.cuh (2, 21): of a whole step, and of half of one."""
         inverse = np.linalg.inv(self.box) * 2.0**32
-        words = (self.box.ravel(), inverse.ravel())
-        return np.array([np.concatenate([*words, [dt, 1.0 / dt]]) for dt in (self.dt, 0.5 * self.dt)])
+        words, weight = (self.box.ravel(), inverse.ravel()), 1.0 / self.kick
+        return np.array([np.concatenate([*words, [dt, 1.0 / dt, weight]]) for dt in (self.dt, 0.5 * self.dt)])
 
     def thermostat_words(self) -> np.ndarray:
-        """The struct ``Thermostat`` of kinetic.cu of each coupling group, (g, 9) as float64 words."""
+        """The struct ``Thermostat`` of kinetic.cu of each coupling group, (g, 10) as float64 words."""
         n = len(self.thermostats)
         group = np.zeros(len(self.mass), np.int32) if self.group is None else self.group
         mass = np.bincount(group, weights=self.mass, minlength=n)
         rows = [
-            (t.target, t.n_dof, t.keep, m, t.weak, t.hoover, t.ref_t, self.interval, 0.0)
+            (t.target, t.n_dof, t.keep, m, t.weak, t.hoover, t.ref_t, self.interval, self.kick, 0.0)
             for t, m in zip(self.thermostats, mass, strict=True)
         ]
         words = np.array(rows)
-        words.view(np.int64)[:, 8] = self.seed
+        words.view(np.int64)[:, 9] = self.seed
         return words
 
 

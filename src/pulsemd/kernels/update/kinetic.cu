@@ -49,6 +49,7 @@ struct Thermostat {  // of a coupling group, read from device memory, see gpu_ta
     double hoover;   // interval / Q of Nose and Hoover's, 1/(K ps); 0: another one
     double ref_t;    // K
     double interval; // ps
+    double kick;     // what is to come of a step's kick when the velocities are summed: 1, or 1/2 at full steps
     long long seed;
 };
 
@@ -116,21 +117,27 @@ __device__ void couple(Control* control, const Thermostat* thermostats, const Ki
         momentum = momentum + Motion(sums[g]).momentum, total_mass += thermostats[g].mass;
     const Vec com = {momentum.x / total_mass, momentum.y / total_mass, momentum.z / total_mass};
     control->before = control->before_z = 0.0;
+    const bool full = thermostats->kick < 1.0;  // energies are then those before the thermostats
+    const double work_before = control->work;
     bool swings = false;
     for (int g = 0; g < control->n_baths; g++) {
         const Thermostat& t = thermostats[g];
         Bath& bath = baths_of(control)[g];
         Motion old(sums[g]);
         if (remove_com) old.slow_down(t.mass, com);
-        bath.scale = bath.kick = 1.0, bath.loss = 0.0;
+        const Motion found = old;
+        bath.scale = 1.0, bath.kick = t.kick, bath.loss = 0.0;
         if (thermostat && t.hoover > 0.0)
             swings = true, stored += rub(bath, t, old.energy);
         else if (thermostat)
             given += heat(bath, t, old, control->step + offset, g);
-        bath.before = old.energy;
-        control->before += old.energy, control->before_z += old.along_z;
+        const Motion& counted = full ? found : old;
+        bath.before = bath.kinetic = counted.energy;
+        control->before += counted.energy, control->before_z += counted.along_z;
     }
     control->work = swings ? -stored : control->work + given;
+    control->work_then = full ? work_before : control->work;
+    control->kinetic = control->before, control->kinetic_z = control->before_z;
     const double p[3] = {momentum.x, momentum.y, momentum.z}, v[3] = {com.x, com.y, com.z};
     for (int d = 0; d < 3; d++) control->momentum[d] = p[d], control->com[d] = remove_com ? v[d] : 0.0;
 }
@@ -147,12 +154,18 @@ __device__ void use_sums(const KineticSums* sums, Control* control, const Thermo
     if (!after)
         return couple(control, thermostats, sums, offset, is_due(control, offset, thermostat_interval),
                       is_due(control, offset, com_interval));
+    const bool full = thermostats->kick < 1.0;
     control->after = control->after_z = 0.0;
     for (int g = 0; g < control->n_baths; g++) {
         const Motion now(sums[g]);
-        baths_of(control)[g].after = now.energy;
+        Bath& bath = baths_of(control)[g];
+        bath.after = now.energy;
+        if (!full) bath.kinetic = 0.5 * (bath.before + bath.after);
         control->after += now.energy, control->after_z += now.along_z;
     }
+    if (full) return;
+    control->kinetic = 0.5 * (control->before + control->after);
+    control->kinetic_z = 0.5 * (control->before_z + control->after_z);
 }
 
 // One row of blocks for each coupling group. partial : (gridDim.y, gridDim.x) scratch

@@ -105,7 +105,8 @@ __device__ __forceinline__ void move_water(State& s, const int* slot, const Wate
         const double rb[3] = {b0.x, b0.y, b0.z}, rc[3] = {c0.x, c0.y, c0.z};
         const double fb[3] = {gb.x, gb.y, gb.z}, fc[3] = {gc.x, gc.y, gc.z};
         for (int i = 0; i < 3; i++)
-            for (int j = 0; j < 3; j++) sums.of[2 + 3 * i + j] += to_sum((rb[i] * fb[j] + rc[i] * fc[j]) * k);
+            for (int j = 0; j < 3; j++) 
+                sums.of[2 + 3 * i + j] += of_constraints(*s.step, (rb[i] * fb[j] + rc[i] * fc[j]) * k);
     }
     const Vec db = now.h1 - b0, dc = now.h2 - c0;
     at[0] = move(s, slot[0], at[0], now.o), at[1] = move(s, slot[1], at[1], db), at[2] = move(s, slot[2], at[2], dc);

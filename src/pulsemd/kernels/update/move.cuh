@@ -12,6 +12,7 @@ struct Step {  // constants of a run, see gpu.py
     double inverse[9];  // its inverse times 2^32
     double dt;          // ps
     double over_dt;
+    double weight;      // of the virial of constraints that a move finds: 2 with velocity Verlet, see verlet_rank.py
 };
 
 struct State {
@@ -53,6 +54,15 @@ __device__ __forceinline__ Vec per_dt(const Step& step, Vec d) {
 #else
     return step.over_dt * d;
 #endif
+}
+
+__device__ __forceinline__ Sum of_constraints(const Step& step, double virial) {
+    return Sum(step.weight) * to_sum(virial);
+}
+
+// From a velocity of half a step before to that of a full step, but for constraints.
+__device__ __forceinline__ Vec half_kicked(float4 v, double kick, Vec force) {
+    return Vec{v.x, v.y, v.z} + kick * force;
 }
 
 __device__ __forceinline__ Vec kicked(const State& s, int row, double kick, Vec force) {
