@@ -11,8 +11,10 @@ rotations of water then have more than their part and translations less, as much
 temperature of the motion of whole waters shows it.
 
 PulseMD equilibrates the box for `EQUILIBRATION` ps; all start from there, take turns, and leave out another `SKIPPED`
-ps. Errors are those of means of blocks, of the length at which they are largest, and for the width of the distribution
-those of the jackknife over blocks. Times of a step count if nothing else runs on the GPU.
+ps. With ``--ratios`` pressures at fixed volumes are found first, and from them, without any barostat, the volume at
+1 bar and its fluctuation (``npt_gpu__fixed-volumes__*.csv``). Errors are those of means of blocks, of the length at
+which they are largest, and for the width of the distribution those of the jackknife over blocks. Times of a step count
+if nothing else runs on the GPU.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ from typing import Any, Final
 
 import numpy as np
 from bench_openmm_gpu import dhfr_system, openmm_system
+from block_errors import mean_and_error, width_and_error
+from fixed_volumes import measure
 from numpy.typing import NDArray
 from result_rows import timed_row, write_rows
 
@@ -45,8 +49,7 @@ VELOCITIES_EVERY: Final = 1000
 EQUILIBRATION: Final = 100.0
 SKIPPED: Final = 10.0
 ATTEMPTS_EVERY: Final = 10
-"""Steps between two attempts of the Monte Carlo barostat, as many as C-rescale has between two scalings."""
-BLOCKS: Final = (8, 12, 16, 24, 32)
+"""Steps between two attempts of the Monte Carlo barostat."""
 KELVIN: Final = 300.0
 NAMES: Final = ("density", "volume_width", "temperature", "translation")
 WRITE_EVERY: Final = 10.0
@@ -63,7 +66,8 @@ OPTIONS: Final = {
     "tau_t": 0.5,
     "ref_t": KELVIN,
     "pcoupl": "c-rescale",
-    "tau_p": 0.5,
+    "tau_p": 1.0,
+    "nstpcouple": 4,
     "compressibility": (4.5e-5,),
     "ref_p": (1.0,),
 }
@@ -165,21 +169,6 @@ def equilibrated(system: System) -> System:
     return replace(system.in_cell(frame.cell), x=frame.x, v=frame.v)
 
 
-def mean_and_error(values: NDArray[np.float64]) -> tuple[float, float]:
-    """Mean, and its error by blocks."""
-    errors = [
-        np.std([block.mean() for block in np.array_split(values, n)], ddof=1) / np.sqrt(n) for n in BLOCKS
-    ]
-    return float(values.mean()), float(max(errors))
-
-
-def width_and_error(values: NDArray[np.float64], n: int = 16) -> tuple[float, float]:
-    """Standard deviation, and its error by leaving out one block after another."""
-    blocks = np.array_split(values, n)
-    without = np.array([np.std(np.concatenate(blocks[:k] + blocks[k + 1 :])) for k in range(n)])
-    return float(values.std()), float(np.sqrt((n - 1) / n * ((without - without.mean()) ** 2).sum()))
-
-
 def row_of(
     name: str, device: str, samples: Samples, system: System, seconds: list[float]
 ) -> dict[str, object]:
@@ -223,10 +212,16 @@ def main() -> None:
     parser.add_argument("--dhfr", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=100.0, help="of all, after equilibration")
     parser.add_argument("--thermostats", nargs="+", choices=THERMOSTATS, default=["sd"], help="of PulseMD")
+    parser.add_argument("--ratios", type=float, nargs="+", help="of fixed volumes to the one at the start")
+    parser.add_argument("--picoseconds", type=float, default=100.0, help="at each of them")
     options = parser.parse_args()
     begin = time.perf_counter()
     system = equilibrated(dhfr_system(options.dhfr, **OPTIONS))
     print(f"equilibrated after {time.perf_counter() - begin:.1f} s", flush=True)
+    if options.ratios:
+        coupled = replace(system, settings=replace(system.settings, **THERMOSTATS["sd"]))
+        measure(coupled, options.ratios, options.picoseconds, options.out)
+        print(f"fixed volumes after {time.perf_counter() - begin:.1f} s", flush=True)
     theirs = Theirs(system)
     runs: dict[str, Any] = {f"openmm {theirs.version} cuda monte carlo, langevin": theirs}
     runs |= {f"pulsemd c-rescale, {name}": Ours(system, **THERMOSTATS[name]) for name in options.thermostats}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pulsemd.base.units import BAR, BOLTZMANN
-from pulsemd.engine.barostat import cell_factors
+from pulsemd.engine.barostat import cell_factors, scaling_notes
 from pulsemd.engine.coupling_groups import with_coupling_groups
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.reporters import Reporter
@@ -76,21 +76,35 @@ def test_box_of_stochastic_rescaling_changes_by_as_much_as_the_noise_makes_it():
     assert np.var(steps) == pytest.approx(expected, rel=0.35)
 
 
-def test_box_of_stochastic_rescaling_is_as_wide_as_the_compressibility_makes_it():
-    """Variance kT compressibility V (Landau & Lifshitz), of the substance, not what the settings assume of it."""
+@pytest.mark.parametrize("noise", [0.0, 700.0])
+def test_box_of_stochastic_rescaling_is_as_wide_as_the_compressibility_makes_it(noise):
+    """Variance kT compressibility V (Landau & Lifshitz), of the substance, not what the settings assume of it; more
+    where the pressure of an instant varies from one scaling to the next, see the page on ensembles."""
     s = replace(
         read_settings(system_files("water").parameters)[0],
         **PRESSURE
         | {"pcoupl": "c-rescale", "tau_p": 0.4, "tcoupl": "v-rescale", "ref_t": 300.0, "ld_seed": 3},
     )
     softness, usual, volume, volumes = 9e-5, 30.0, 30.0, []
-    for step in range(10_000):
-        pressure = s.ref_p[0] + np.log(usual / volume) / softness
+    instants = noise * np.random.default_rng(1).standard_normal(10_000)
+    for step, more in enumerate(instants):
+        pressure = s.ref_p[0] + np.log(usual / volume) / softness + more
         volume *= cell_factors(s, np.full(3, pressure), volume, s.nstpcouple * step).prod()
         volumes.append(volume)
-    expected = np.sqrt(BOLTZMANN * 300.0 * BAR * softness * usual)
+    kt = BOLTZMANN * 300.0 * BAR
+    share = s.compressibility[0] * s.nstpcouple * s.dt / s.tau_p
+    expected = np.sqrt(kt * softness * usual * (1.0 + share * noise**2 * usual / (2.0 * kt)))
     assert np.mean(volumes) == pytest.approx(usual, abs=0.1 * expected)
     assert np.std(volumes) == pytest.approx(expected, rel=0.08)
+
+
+def test_note_says_that_constraints_have_no_time_between_scalings():
+    files = system_files("water")
+    s = replace(read_settings(files.parameters)[0], pcoupl="c-rescale", nstpcouple=2)
+    topology = read_system(files.configuration, files.topology, s)[0]
+    assert "nstpcouple = 2" in scaling_notes(s, topology)[0]
+    assert not scaling_notes(replace(s, nstpcouple=3), topology)
+    assert not scaling_notes(replace(s, pcoupl="parrinello-rahman"), topology)
 
 
 GROUPS = {"tc_grps": ("Protein", "non-Protein"), "ref_t": (350.0, 300.0)}

@@ -19,6 +19,7 @@ from pulsemd.cli.minimise import run_minimisation
 from pulsemd.cli.outputs import open_outputs
 from pulsemd.cli.request import RunRequest
 from pulsemd.cli.stop import StopRequest
+from pulsemd.engine.barostat import scaling_notes
 from pulsemd.engine.checkpoint import continued_system
 from pulsemd.engine.coupling_groups import groups_of_atoms, with_coupling_groups
 from pulsemd.engine.freeze import frozen_topology
@@ -81,7 +82,7 @@ def _read_here(request: RunRequest) -> tuple[System, RunRequest]:
     topology, table, configuration, settings = read_system(
         request.conf, request.top, request.settings, request.include, request.reference
     )
-    for line in (*settings.ignored, *_far_away(topology, configuration)):
+    for line in (*settings.ignored, *scaling_notes(settings, topology), *_far_away(topology, configuration)):
         _say(f"note: {line}")
     groups = Groups(topology, request.index)
     request = replace(request, atoms=groups.union(settings.compressed_x_grps, "compressed-x-grps"))

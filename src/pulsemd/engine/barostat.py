@@ -25,6 +25,10 @@ SHRINKAGE = 0.005
 GROWTH = 0.02
 """The same of growth; more means that the coupling is out of hand."""
 
+UNDONE = 3
+"""Steps after which a scaled box has no trace in the forces of constraints: one brings bonds back to their length, the
+next takes away the velocity that did it."""
+
 NOISE = {
     "isotropic": (1.0 / 3.0, 1.0 / 3.0),
     "semiisotropic": (math.sqrt(2.0 / 3.0) / 2.0, math.sqrt(1.0 / 3.0)),
@@ -130,6 +134,16 @@ def strain_message(strain: Float64, step: int) -> str:
         f"-{100 * SHRINKAGE:g} to +{100 * GROWTH:g} %; raise tau_p, lower nstlist or nstpcouple, or "
         "equilibrate at constant volume"
     )
+
+
+def scaling_notes(s: RunSettings, topology: Topology) -> list[str]:
+    """What is to be said of scalings so frequent that the pressures between them are those of bonds put right again."""
+    if s.pcoupl not in ("c-rescale", "berendsen") or s.nstpcouple >= UNDONE or not topology.n_constraints:
+        return []
+    return [
+        f"nstpcouple = {s.nstpcouple}: constraints need {UNDONE - 1} steps to undo what a scaling does to rigid bonds, "
+        f"and the pressure of these steps shows it; take {UNDONE} or more"
+    ]
 
 
 def check_barostat(s: RunSettings, topology: Topology, box: Float64) -> None:
