@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from nonbonded_reference import BOXES, lj_table, make_system, settings
+from pulsemd.base.cache import cache_folder
 from pulsemd.base.errors import ConfigError
 from pulsemd.forcefield.nonbonded import build_table
-from pulsemd.kernels.nonbonded.generate import cache_folder, load_pair_kernel, module_source
+from pulsemd.kernels.nonbonded.generate import load_pair_kernel, module_source
 from pulsemd.kernels.nonbonded.launch import PairForces
 from pulsemd.kernels.nonbonded.parameters import kernel_combination
 from pulsemd.kernels.nonbonded.spec import KernelSpec
@@ -51,7 +52,7 @@ def test_kernel_compiled_by_one_process_is_loaded_by_the_next(tmp_path):
 
 def test_cache_folder_follows_the_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("PULSEMD_CACHE_DIR", str(tmp_path))
-    assert cache_folder() == tmp_path / "kernels"
+    assert cache_folder("kernels") == tmp_path / "kernels"
 
 
 def test_cache_folder_that_cannot_be_written_is_reported(tmp_path, monkeypatch):

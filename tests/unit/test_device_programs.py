@@ -5,10 +5,11 @@ import importlib.util
 import pytest
 
 from pair_potentials import POTENTIALS
-from pulsemd.base.errors import TransportError
+from pulsemd.base.cache import cache_folder
+from pulsemd.base.errors import ConfigError, TransportError
 from pulsemd.device import compile_all
 from pulsemd.device.cuda import find_device_problem
-from pulsemd.device.program import CudaProgram, cache_folder, compile_program, program_text
+from pulsemd.device.program import CudaProgram, compile_program, program_text
 from pulsemd.kernels.nonbonded.cuda_programs import pair_program, prune_program
 from pulsemd.kernels.nonbonded.spec import KernelSpec
 
@@ -62,7 +63,9 @@ def test_a_program_is_compiled_once_and_then_read_from_the_cache(tmp_path, monke
     program = small('extern "C" __global__ void one(float* a) { *a = 1.0f; }')
     first = compile_program(program, "sm_90")
     stored = [
-        path for path in cache_folder().rglob("*") if path.is_file() and path.stat().st_size == len(first)
+        path
+        for path in cache_folder("cuda").rglob("*")
+        if path.is_file() and path.stat().st_size == len(first)
     ]
     assert len(stored) == 1
     assert stored[0].read_bytes() == first == compile_program(program, "sm_90")
@@ -75,6 +78,14 @@ def test_a_pair_potential_in_python_compiles(precision):
     formula = POTENTIALS["buckingham"].formula
     spec = KernelSpec(precision, "table", "relative", True, True, formula, shifted=True)
     assert compile_program(pair_program(spec), "sm_90")
+
+
+@needs_compiler
+def test_a_cache_that_cannot_be_written_is_reported(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("PULSEMD_CACHE_DIR", str(tmp_path / "file"))
+    with pytest.raises(ConfigError, match="set PULSEMD_CACHE_DIR to a folder that can be written"):
+        compile_program(small(""), "sm_90")
 
 
 @needs_compiler

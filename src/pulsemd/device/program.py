@@ -8,7 +8,6 @@ Compiling needs neither a GPU nor a driver.
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -16,6 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from pulsemd.base.cache import cache_folder, writing_to
 from pulsemd.base.errors import TransportError
 
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
@@ -99,15 +99,6 @@ def _read(program: CudaProgram, name: str) -> str:
     )
 
 
-def cache_folder() -> Path:
-    """Folder of compiled programs: PULSEMD_CACHE_DIR, else the user's cache folder."""
-    chosen = os.environ.get("PULSEMD_CACHE_DIR")
-    if chosen:
-        return Path(chosen) / "cuda"
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "pulsemd" / "cuda"
-
-
 def compile_program(program: CudaProgram, architecture: str, logs: Any = None) -> bytes:
     """Machine code (cubin) of a program, from the cache if an earlier run left it there.
 
@@ -123,6 +114,8 @@ def compile_program(program: CudaProgram, architecture: str, logs: Any = None) -
     ------
     TransportError
         If the compiler is not installed.
+    ConfigError
+        If the cache cannot be written.
     """
     core, utils = _core()
     text = program_text(program)
@@ -140,12 +133,13 @@ def compile_program(program: CudaProgram, architecture: str, logs: Any = None) -
     )
     if logs is not None:
         return bytes(core.Program(text, "c++", options).compile("cubin", logs=logs).code)
-    stored = _open_cache(cache_folder())
     key = utils.make_program_cache_key(code=text, code_type="c++", options=options, target_type="cubin")
-    found = stored.get(key)
-    if found is None:
-        found = bytes(core.Program(text, "c++", options).compile("cubin").code)
-        stored[key] = found
+    with writing_to(folder := cache_folder("cuda")):
+        stored = _open_cache(folder)
+        found = stored.get(key)
+        if found is None:
+            found = bytes(core.Program(text, "c++", options).compile("cubin").code)
+            stored[key] = found
     return bytes(found)
 
 

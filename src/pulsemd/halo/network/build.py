@@ -18,8 +18,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from pulsemd.base.cache import cache_folder
 from pulsemd.base.errors import TransportError
-from pulsemd.device.program import ARCHITECTURES, cache_folder
+from pulsemd.device.program import ARCHITECTURES
 
 FOLDER: Final = Path(__file__).parent
 SOURCE: Final = FOLDER / "shim.cu"
@@ -55,10 +56,10 @@ def shim_object(root: Path) -> bytes:
         If none is there and none can be built.
     """
     version = header_version(root)
-    for folder in (FOLDER, cache_folder()):
+    for folder in (FOLDER, cache_folder("cuda")):
         if (folder / _name(version)).exists() and not find_difference(folder, version):
             return (folder / _name(version)).read_bytes()
-    return build(root, cache_folder()).read_bytes()
+    return build(root, cache_folder("cuda")).read_bytes()
 
 
 def build(root: Path, folder: Path) -> Path:

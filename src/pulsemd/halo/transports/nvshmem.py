@@ -17,9 +17,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from pulsemd.base.cache import cache_folder
 from pulsemd.base.errors import TransportError
 from pulsemd.device.cuda import CudaDevice, Kernel
-from pulsemd.device.program import CudaProgram, cache_folder
+from pulsemd.device.program import CudaProgram
 from pulsemd.halo.device.memory import NO_NETWORK, NVSHMEM, SymmetricBlock
 from pulsemd.halo.network.build import nvshmem_root, shim_object
 from pulsemd.halo.network.link import link
@@ -252,7 +253,7 @@ def _try_in_children(device: CudaDevice, process: int, n_processes: int, gather:
     card = runtime.getDeviceProperties(device.ordinal)["uuid"]
     facts = (runtime.driverGetVersion(), card, str(nvshmem_root()), os.uname().nodename)
     everything = repr(gather(facts)).encode()
-    marker = cache_folder() / f"nvshmem-works-{hashlib.sha256(everything).hexdigest()[:16]}"
+    marker = cache_folder("cuda") / f"nvshmem-works-{hashlib.sha256(everything).hexdigest()[:16]}"
     if all(gather(marker.exists())):
         return None
     problem = _try_in_child(device.ordinal, process, n_processes, gather)

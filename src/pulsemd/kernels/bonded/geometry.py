@@ -20,9 +20,15 @@ _LATTICE = 2.0**-32
 @njit(nogil=True, error_model="numpy", cache=True)
 def difference(x, i, j, box):
     """Minimum-image vector x_i - x_j in nm, from lattice rows i and j; exactly odd in (i, j)."""
-    sx = np.float64(np.int32(x[i, 0] - x[j, 0])) * _LATTICE
-    sy = np.float64(np.int32(x[i, 1] - x[j, 1])) * _LATTICE
-    sz = np.float64(np.int32(x[i, 2] - x[j, 2])) * _LATTICE
+    return difference_of(x, i, x, j, box)
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def difference_of(x, i, y, j, box):
+    """Minimum-image vector x_i - y_j in nm, from rows of two arrays of lattice positions."""
+    sx = np.float64(np.int32(x[i, 0] - y[j, 0])) * _LATTICE
+    sy = np.float64(np.int32(x[i, 1] - y[j, 1])) * _LATTICE
+    sz = np.float64(np.int32(x[i, 2] - y[j, 2])) * _LATTICE
     return (
         sx * box[0, 0] + sy * box[1, 0] + sz * box[2, 0],
         sx * box[0, 1] + sy * box[1, 1] + sz * box[2, 1],

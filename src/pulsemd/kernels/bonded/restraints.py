@@ -7,9 +7,7 @@ import math
 import numpy as np
 from numba import njit
 
-from pulsemd.kernels.bonded.geometry import FORCE_LIMIT, add_energy, add_virial
-
-_LATTICE = 2.0**-32
+from pulsemd.kernels.bonded.geometry import FORCE_LIMIT, add_energy, add_virial, difference_of
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
@@ -24,7 +22,7 @@ def position_restraints(x, box, rows, reference, index, parameters, f, sums, slo
     """
     for t in range(rows.shape[0]):
         k = parameters[index[t]]
-        r = _from_reference(x, rows[t, 0], reference, t, box)
+        r = difference_of(x, rows[t, 0], reference, t, box)
         force = (-k[0] * r[0], -k[1] * r[1], -k[2] * r[2])
         _add(f, rows[t, 0], r, force, sums, virial, scale, error)
         add_energy(sums, slot, 0.5 * (k[0] * r[0] * r[0] + k[1] * r[1] * r[1] + k[2] * r[2] * r[2]), scale)
@@ -42,7 +40,7 @@ def flat_bottoms(x, box, rows, reference, index, parameters, f, sums, slot, viri
     """
     for t in range(rows.shape[0]):
         p = parameters[index[t]]
-        r = _from_reference(x, rows[t, 0], reference, t, box)
+        r = difference_of(x, rows[t, 0], reference, t, box)
         r = (p[0] * r[0], p[1] * r[1], p[2] * r[2])
         distance = math.sqrt(r[0] * r[0] + r[1] * r[1] + r[2] * r[2])
         beyond = distance - abs(p[3])
@@ -51,19 +49,6 @@ def flat_bottoms(x, box, rows, reference, index, parameters, f, sums, slot, viri
         g = -p[4] * beyond / distance
         _add(f, rows[t, 0], r, (g * r[0], g * r[1], g * r[2]), sums, virial, scale, error)
         add_energy(sums, slot, 0.5 * p[4] * beyond * beyond, scale)
-
-
-@njit(nogil=True, error_model="numpy", cache=True)
-def _from_reference(x, i, reference, t, box):
-    """Vector from the nearest image of the reference of term t to row i, nm."""
-    sx = np.float64(np.int32(x[i, 0] - reference[t, 0])) * _LATTICE
-    sy = np.float64(np.int32(x[i, 1] - reference[t, 1])) * _LATTICE
-    sz = np.float64(np.int32(x[i, 2] - reference[t, 2])) * _LATTICE
-    return (
-        sx * box[0, 0] + sy * box[1, 0] + sz * box[2, 0],
-        sx * box[0, 1] + sy * box[1, 1] + sz * box[2, 1],
-        sx * box[0, 2] + sy * box[1, 2] + sz * box[2, 2],
-    )
 
 
 @njit(nogil=True, error_model="numpy", cache=True)

@@ -18,7 +18,7 @@ from types import ModuleType
 import llvmlite
 import numba
 
-from pulsemd.base.errors import ConfigError
+from pulsemd.base.cache import cache_folder, writing_to
 from pulsemd.base.version import VERSION
 from pulsemd.kernels.nonbonded.spec import KernelSpec
 
@@ -30,6 +30,7 @@ _SOURCES = (
     "accumulate.py",
     "generate.py",
     "user_formula.py",
+    "trace/arithmetic.py",
     "trace/vector.py",
     "trace/memory.py",
     "trace/displacement.py",
@@ -74,15 +75,6 @@ def pair_kernel({arguments}, entries, lj_rows):
 '''
 
 
-def cache_folder() -> Path:
-    """Folder of generated kernels: PULSEMD_CACHE_DIR, else the user's cache folder."""
-    chosen = os.environ.get("PULSEMD_CACHE_DIR")
-    if chosen:
-        return Path(chosen) / "kernels"
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "pulsemd" / "kernels"
-
-
 @cache
 def load_pair_kernel(spec: KernelSpec):
     """The kernel ``pair_kernel`` of a variant; compiled at its first call unless an earlier run left it.
@@ -94,7 +86,7 @@ def load_pair_kernel(spec: KernelSpec):
     """
     source = module_source(spec)
     digest = hashlib.sha256("\0".join((source, _fingerprint())).encode()).hexdigest()[:16]
-    path = cache_folder() / f"pair_{digest}.py"
+    path = cache_folder("kernels") / f"pair_{digest}.py"
     if not path.exists():
         _write(path, source)
     return _import(f"pulsemd_pair_{digest}", path).pair_kernel
@@ -140,18 +132,13 @@ def _write(path: Path, source: str) -> None:
     Its name is a hash of its content and its time stamp is fixed, so it does not matter whose copy stays: the
     compiled code that Numba keeps beside it, marked with that stamp, fits each of them.
     """
-    try:
+    with writing_to(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
         with os.fdopen(handle, "w") as file:
             file.write(source)
         os.utime(temporary, (_TIME_STAMP, _TIME_STAMP))
         os.replace(temporary, path)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot keep compiled kernels in {path.parent}: {error}; set PULSEMD_CACHE_DIR to a folder that "
-            "can be written"
-        ) from error
 
 
 def _import(name: str, path: Path) -> ModuleType:

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from pulsemd.kernels.nonbonded.trace.arithmetic import Arithmetic
+
 _FUNCTIONS = ("reciprocal_sqrt", "square_root", "exponential", "select", "negated")
 """Operations that are functions of the device code."""
 
@@ -82,7 +84,7 @@ class Trace:
         return Number(self, 1.0, (), node)
 
 
-class Number:
+class Number(Arithmetic):
     """coefficient * product of ``factors`` (none of the pair) * ``core`` (of the pair; None is 1)."""
 
     __slots__ = ("coefficient", "core", "factors", "trace")
@@ -116,7 +118,8 @@ class Number:
             result = self.trace.node("*", (result, node))
         return result
 
-    def _lift(self, other: Number | float) -> Number:
+    def constant(self, other: Number | float) -> Number:
+        """``other`` itself if it is traced, else a number known now."""
         if isinstance(other, Number):
             return other
         if self.trace.reassociate:
@@ -124,7 +127,7 @@ class Number:
         return Number(self.trace, 1.0, (), self.trace.constant(other))
 
     def __mul__(self, other: Number | float) -> Number:
-        other = self._lift(other)
+        other = self.constant(other)
         if not self.trace.reassociate:
             return self._binary("*", self, other)
         cores = [core for core in (self.core, other.core) if core is not None]
@@ -132,28 +135,28 @@ class Number:
         return Number(self.trace, self.coefficient * other.coefficient, self.factors + other.factors, core)
 
     def __rmul__(self, other: float) -> Number:
-        return self._lift(other) * self
+        return self.constant(other) * self
 
     def __add__(self, other: Number | float) -> Number:
-        return self._sum("+", self, self._lift(other))
+        return self._sum("+", self, self.constant(other))
 
     def __radd__(self, other: float) -> Number:
-        return self._sum("+", self._lift(other), self)
+        return self._sum("+", self.constant(other), self)
 
     def __sub__(self, other: Number | float) -> Number:
-        return self._sum("-", self, self._lift(other))
+        return self._sum("-", self, self.constant(other))
 
     def __rsub__(self, other: float) -> Number:
-        return self._sum("-", self._lift(other), self)
+        return self._sum("-", self.constant(other), self)
 
     def __truediv__(self, other: Number | float) -> Number:
-        return self._binary("/", self, self._lift(other))
+        return self._binary("/", self, self.constant(other))
 
     def __rtruediv__(self, other: float) -> Number:
-        return self._binary("/", self._lift(other), self)
+        return self._binary("/", self.constant(other), self)
 
     def __neg__(self) -> Number:
-        return self._lift(0.0) - self if not self.trace.reassociate else self * -1.0
+        return self.constant(0.0) - self if not self.trace.reassociate else self * -1.0
 
     def _sum(self, sign: str, a: Number, b: Number) -> Number:
         if a.factors and a.factors == b.factors and a.core and b.core:
@@ -166,28 +169,6 @@ class Number:
 
     def _binary(self, operation: str, a: Number, b: Number) -> Number:
         return self.trace.number(self.trace.node(operation, (a.node(), b.node())))
-
-    def __abs__(self) -> Number:
-        return (self < 0.0).select(-self, self)
-
-    def __pow__(self, exponent: float) -> Number:
-        twice = None if isinstance(exponent, Number) else 2.0 * float(exponent)
-        if twice is None or twice != int(twice):
-            raise TypeError(f"x ** {exponent}: exponents must be whole or half numbers")
-        whole, half = divmod(abs(int(twice)), 2)
-        result = self.sqrt() if half else None
-        square = self
-        while whole:
-            if whole & 1:
-                result = square if result is None else result * square
-            square, whole = square * square if whole > 1 else square, whole >> 1
-        result = self._lift(1.0) if result is None else result
-        return 1.0 / result if twice < 0 else result
-
-    def __float__(self) -> float:
-        raise TypeError(
-            "a traced number has no value: float() and the functions of `math` cannot take it; use sqrt, rsqrt, exp"
-        )
 
     def rsqrt(self) -> Number:
         """1/sqrt, by the device function ``reciprocal_sqrt``."""
@@ -205,7 +186,7 @@ class Number:
         return self.trace.number(self.trace.node(function, (self.node(),)))
 
     def _compare(self, operation: str, other: Number | float) -> Condition:
-        return Condition(self.trace, self.trace.node(operation, (self.node(), self._lift(other).node())))
+        return Condition(self.trace, self.trace.node(operation, (self.node(), self.constant(other).node())))
 
     def __lt__(self, other: Number | float) -> Condition:
         return self._compare("<", other)

@@ -14,6 +14,8 @@ import numpy as np
 from llvmlite import ir
 from numba.core import cgutils
 
+from pulsemd.kernels.nonbonded.trace.arithmetic import Arithmetic
+
 F32, F64, I8, I32, I64 = ir.FloatType(), ir.DoubleType(), ir.IntType(8), ir.IntType(32), ir.IntType(64)
 
 
@@ -95,7 +97,7 @@ class Mask(Traced):
         return known.like(self._zip(self.builder.select, known.constant(a), known.constant(b)))
 
 
-class Vector(Traced):
+class Vector(Arithmetic, Traced):
     """A group of vectors of floats, with ordinary arithmetic."""
 
     def constant(self, value) -> Vector:
@@ -135,30 +137,6 @@ class Vector(Traced):
 
     def __neg__(self) -> Vector:
         return self.like([self.builder.fneg(value) for value in self.values])
-
-    def __abs__(self) -> Vector:
-        return (self < 0.0).select(-self, self)
-
-    def __pow__(self, exponent) -> Vector:
-        twice = None if isinstance(exponent, Vector) else 2.0 * float(exponent)
-        if twice is None or twice != int(twice):
-            raise TypeError(f"x ** {exponent}: exponents must be whole or half numbers")
-        whole, half = divmod(abs(int(twice)), 2)
-        result = self.sqrt() if half else None
-        square = self
-        while whole:
-            if whole & 1:
-                result = square if result is None else result * square
-            square, whole = square * square if whole > 1 else square, whole >> 1
-        result = self.constant(1.0) if result is None else result
-        return 1.0 / result if twice < 0 else result
-
-    def __float__(self) -> float:
-        raise TypeError(
-            "a traced number has no value: float() and the functions of `math` cannot take it; use sqrt, rsqrt, exp"
-        )
-
-    __int__ = __float__
 
     def sqrt(self) -> Vector:
         """Square root, approximated as the numerics allow."""
