@@ -312,7 +312,6 @@ def test_restart_repairs_half_records_and_refuses_missing_frames(tmp_path, capsy
         ({"pull": "yes"}, "pull"),
         ({"free_energy": "yes"}, "free-energy"),
         ({"freezegrps": "SOL", "freezedim": "Y Y N"}, "freezedim"),
-        ({"annealing": "single"}, "annealing"),
     ],
 )
 def test_feature_that_is_not_supported_is_refused_by_name_and_line(tmp_path, capsys, settings, what):

@@ -14,6 +14,7 @@ from pulsemd.io.gromacs.mdp import located, override_settings
 
 DATA = Path(__file__).parent / "data"
 SCALED = "pcoupl = berendsen\nref-p = 1\ncompressibility = 4.5e-5\n"
+ANNEALED = "annealing = single\nannealing-npoints = 2\nannealing-time = 0 10\nannealing-temp = 300 400\n"
 SWINGING = "tcoupl = nose-hoover\ntc-grps = System\ntau-t = 0.1\nref-t = 300\n"
 COUPLED = "tcoupl = V-rescale\ntc-grps = System\ntau-t = 0.5\nref-t = 300\n"
 
@@ -129,6 +130,21 @@ def test_mdp_frozen_minimisation_with_the_barostat_of_the_run_accepted(tmp_path:
         (f"integrator = md-vv\n{SWINGING}", 2, "not supported with integrator = md-vv.*; use v-"),
         ("integrator = md-vv\npcoupl = parrinello-rahman\n", 2, "nor does gmx have it; use c-rescale"),
         ("integrator = sd\n", 1, "integrator = sd needs tc_grps"),
+        (f"{ANNEALED}{SWINGING}", 1, "annealing is not supported with tcoupl = nose-hoover; use v-rescale"),
+        (f"{ANNEALED}{COUPLED}annealing-npoint = 2\n", 9, "did you mean annealing-npoints"),
+        (
+            f"{COUPLED}{ANNEALED.replace('0 10', '0 10 20')}",
+            7,
+            "annealing_time has 3 values for 2 annealing_npoints",
+        ),
+        (f"{COUPLED}{ANNEALED.replace('0 10', '10 0')}", 7, "at times that ascend"),
+        (
+            f"{COUPLED}{ANNEALED.replace('0 10', '1 10')}",
+            7,
+            "annealing of System has to begin at 0 ps or before",
+        ),
+        (f"{COUPLED}annealing = linear\n", 5, "supported: no, single, periodic"),
+        (f"{COUPLED}annealing = single\n", 5, "annealing_npoints has 0 values for 1 tc_grps; give one each"),
         ("integrator = sd\ntc-grps = System\ntau-t = 1\n", 1, "needs a positive tau_t and a ref_t"),
         ("coulombtype = P3M-AD\n", 1, "supported: cut-off, reaction-field"),
         ("coulombtype = PME\npme-order = 8\n", 2, "4, 5 or 6"),
@@ -204,6 +220,14 @@ def test_mdp_written_settings_read_back_the_same(tmp_path: Path, text: str) -> N
     settings = read(tmp_path, text)
     again = read(tmp_path, to_mdp(settings))
     assert replace(again, ignored=()) == settings
+
+
+def test_mdp_annealing_written_reads_back_to_the_same(tmp_path: Path) -> None:
+    settings = read(tmp_path, COUPLED + ANNEALED)
+    assert settings.annealing_time == (0.0, 10.0)
+    again = read(tmp_path, to_mdp(settings))
+    assert replace(again, ignored=()) == settings
+    assert read(tmp_path, ANNEALED).ignored[0] == "annealing (only with tcoupl or integrator = sd)"
 
 
 def test_mdp_seeds_drawn_only_where_asked() -> None:

@@ -16,7 +16,11 @@ from pulsemd.systems import system_files
 COMMON = ["--precision", "reproducible", "--device", "cpu", "--transport", "loopback"]
 HALVES = {"tc_grps": "First Rest", "tau_t": "0.2 0.5", "ref_t": "300 350"}
 BOX = {"pcoupl": "parrinello-rahman", "tau_p": 0.5, "compressibility": "4.5e-5", "ref_p": 1, "nstpcouple": 3}
+ANNEALED = {"annealing": "single periodic", "annealing_npoints": "2 3"}
+ANNEALED |= {"annealing_time": "0 0.04 0 0.01 0.016", "annealing_temp": "300 420 350 200 350"}
 CASES = {
+    "annealed": {"tcoupl": "v-rescale", "nsttcouple": 2} | ANNEALED,
+    "sd annealed": {"integrator": "sd", "tcoupl": "no"} | ANNEALED,
     "v-rescale": {"tcoupl": "v-rescale", "nstcomm": 5},
     "nose-hoover": {"tcoupl": "nose-hoover", "nsttcouple": 2} | BOX,
     "one not coupled": {"tcoupl": "berendsen", "tau_t": "-1 0.5"},

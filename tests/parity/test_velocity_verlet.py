@@ -42,6 +42,22 @@ ref-p = 1
 compressibility = 4.5e-5
 nstpcouple = 2
 """
+SINGLE = """
+tcoupl = berendsen
+tc-grps = System
+tau-t = 0.05
+ref-t = 300
+nsttcouple = 1
+annealing = single
+annealing-npoints = 3
+annealing-time = 0 0.008 0.013
+annealing-temp = 300 600 100
+"""
+PERIODIC = (
+    SINGLE.replace("single", "periodic")
+    .replace("0.008 0.013", "0.004 0.0075")
+    .replace("couple = 1", "couple = 2")
+)
 NAMES = ("potential", "kinetic", "conserved", "pressure")
 STEPS = (0, 1, 5, 9)
 RECORDED = {
@@ -52,6 +68,14 @@ RECORDED = {
     ("peptide", ""): [
         [-76022.697, 0.0, -76022.697, -2232.996], [-76456.881, 420.349, -76036.532, -2395.489],
         [-81244.281, 5150.430, -76093.851, -4359.297], [-82766.936, 6679.558, -76087.378, -5473.851],
+    ],
+    ("water", SINGLE): [
+        [-46442.628, 7342.385, -39100.243, -351.143], [-46250.427, 7158.268, -39097.784, -187.950],
+        [-45903.649, 7609.934, -39096.135, 378.374], [-45981.798, 7271.793, -39097.466, 376.667],
+    ],
+    ("water", PERIODIC): [
+        [-46442.628, 7342.385, -39100.243, -352.173], [-46250.207, 7163.677, -39097.780, -170.906],
+        [-45860.903, 7490.635, -39095.488, 420.384], [-45880.124, 8076.405, -39096.160, 623.782],
     ],
     ("water", WEAK): [
         [-46442.628, 7342.385, -39100.243, -350.628], [-46244.550, 7155.550, -39091.113, -78.588],
@@ -81,7 +105,7 @@ def run(system, steps=10, every=1):
         return records, frames, simulation.gather(), simulation.trajectory_hash()
 
 
-@pytest.mark.parametrize("case", RECORDED, ids=lambda case: f"{case[0]}{' coupled' * bool(case[1])}")
+@pytest.mark.parametrize("case", RECORDED, ids=("water", "peptide", "annealed", "annealed again", "coupled"))
 def test_energies_and_pressure_of_ten_steps_follow_gmx(tmp_path, case):
     records, frames, *_ = run(start(tmp_path, *case))
     found = np.array([[records[step][name] for name in NAMES] for step in STEPS])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,8 +21,12 @@ def bath_of(settings: RunSettings, topology: Topology, group: NDArray[np.int32] 
     s = settings
     if s.integrator != "sd":
         return None
-    tau_t, ref_t = np.array(s.baths).T
-    keep = np.exp(-s.dt / tau_t)
-    noise = np.sqrt(BOLTZMANN * ref_t * (1.0 - keep**2))
+    keep = np.exp(-s.dt / np.array(s.baths)[:, 0])
     one = np.zeros(topology.n_atoms, np.int32)
-    return Bath(one if group is None else group, keep, noise, s.ld_seed)
+    return with_temperatures(Bath(one if group is None else group, keep, keep, s.ld_seed), s)
+
+
+def with_temperatures(bath: Bath, settings: RunSettings) -> Bath:
+    """The bath with the temperatures that settings have."""
+    ref_t = np.array(settings.baths)[:, 1]
+    return replace(bath, noise=np.sqrt(BOLTZMANN * ref_t * (1.0 - bath.keep**2)))

@@ -75,7 +75,7 @@ class Ensemble:
         return replace(self.free, scale=scale), coupled
 
     def _factor(self, step: int, group: int, kinetic: float) -> float:
-        s, n_dof = self._system.settings, float(self._n_dof[group])
+        s, n_dof = self._system.settings.at_step(step), float(self._n_dof[group])
         bath, interval = s.baths[group], s.nsttcouple * s.dt
         target = 0.5 * n_dof * BOLTZMANN * bath.ref_t
         if bath.tau_t < 0 or (bath.tau_t == 0 and s.tcoupl == "berendsen"):
@@ -126,7 +126,7 @@ class Ensemble:
         if s.pcoupl == "parrinello-rahman":
             self.extended = accelerate_box(s, self.extended, pressure, self.cell)
             return None
-        factors = cell_factors(s, pressure, stress.volume, flags.step)
+        factors = cell_factors(s.at_step(flags.step), pressure, stress.volume, flags.step)
         if not self._scale(factors, flags.step):
             return None
         velocities_too = s.pcoupl == "c-rescale"

@@ -14,7 +14,7 @@ from pulsemd.domain.lattice import LATTICE
 from pulsemd.domain.migrate import migrate
 from pulsemd.domain.plan import LocalDomain, build_halo
 from pulsemd.engine.barostat import Stress
-from pulsemd.engine.bath import bath_of
+from pulsemd.engine.bath import bath_of, with_temperatures
 from pulsemd.engine.blowup import (
     BONDED_OUT_OF_RANGE,
     CANNOT_MOVE,
@@ -361,7 +361,10 @@ class Rank:
 
         The result is that of `Movers.advance`.
         """
-        n, dt = self.domain.n_owned, self.system.settings.dt
+        s = self.system.settings
+        n, dt = self.domain.n_owned, s.dt
+        if s.annealing:
+            bath = with_temperatures(bath, s.at_step(self.flags.step))
         added = bath.change(self.velocities, self.domain.gid, self._movers.mass, self.flags.step)
         bad = self._movers.advance(self.x, added, np.zeros((n, 3), np.float32), 1.0, 0.5 * dt)
         self.velocities += added

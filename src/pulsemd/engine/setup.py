@@ -122,7 +122,7 @@ def _cutoff_for(system: System, nstlist: int) -> float:
 def _temperature(system: System) -> float:
     s = system.settings
     if s.has_temperature:
-        return max(bath.ref_t for bath in s.baths)
+        return s.highest_temperature
     if s.gen_vel:
         return s.gen_temp
     mass = system.topology.mass

@@ -6,6 +6,8 @@ import secrets
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
+from pulsemd.forcefield.annealing import Schedule, schedules
+
 MINIMISERS = ("steep", "l-bfgs")
 """Values of ``integrator`` that lower the energy instead of moving in time."""
 
@@ -57,6 +59,10 @@ class RunSettings:
         Groups in the trajectory, none meaning all atoms; groups of the thermostat, see `baths`.
     tau_t, ref_t : float, or tuple of float
         One number for every group alike, or one for each; -1 and 0 without a thermostat.
+    annealing : tuple of str
+        'no', 'single' or 'periodic' for each of ``tc_grps``; none without annealing, see `schedules`.
+    annealing_npoints, annealing_time, annealing_temp : tuples
+        Number of points of each group, and time [ps] and temperature [K] of each point.
     nsttcouple, nstpcouple : int
         Resolved as gmx does when the file says -1.
     pcoupl : {'no', 'berendsen', 'c-rescale', 'parrinello-rahman'}
@@ -131,6 +137,10 @@ class RunSettings:
     tc_grps: tuple[str, ...] = ()
     tau_t: float | tuple[float, ...] = -1.0
     ref_t: float | tuple[float, ...] = 0.0
+    annealing: tuple[str, ...] = ()
+    annealing_npoints: tuple[int, ...] = ()
+    annealing_time: tuple[float, ...] = ()
+    annealing_temp: tuple[float, ...] = ()
     pcoupl: Literal["no", "berendsen", "c-rescale", "parrinello-rahman"] = "no"
     pcoupltype: Literal["isotropic", "semiisotropic"] = "isotropic"
     nstpcouple: int = 10
@@ -172,13 +182,34 @@ class RunSettings:
 
     @property
     def baths(self) -> tuple[HeatBath, ...]:
-        """The baths of ``tc_grps``; one, of the whole system, where they are all alike."""
+        """The baths of ``tc_grps``; one, of the whole system, where they are all alike and none is annealed."""
         several = [value for value in (self.tau_t, self.ref_t) if isinstance(value, tuple)]
-        n = len(several[0]) if several else 1
+        n = len(several[0]) if several else max(1, len(self.annealing))
         times, temperatures = (
             value if isinstance(value, tuple) else (value,) * n for value in (self.tau_t, self.ref_t)
         )
         return tuple(HeatBath(*pair) for pair in zip(times, temperatures, strict=True))
+
+    @property
+    def schedules(self) -> tuple[Schedule | None, ...]:
+        """How the temperature of each bath changes; none without annealing."""
+        return schedules(self.annealing, self.annealing_npoints, self.annealing_time, self.annealing_temp)
+
+    @property
+    def highest_temperature(self) -> float:
+        """Of the baths at any time, K."""
+        return max(*(bath.ref_t for bath in self.baths), *self.annealing_temp, 0.0)
+
+    def at_step(self, step: int) -> RunSettings:
+        """The settings with the temperatures that baths have in a step."""
+        if not self.annealing:
+            return self
+        time = self.tinit + step * self.dt
+        now = [
+            bath.ref_t if schedule is None else schedule.at(time)
+            for bath, schedule in zip(self.baths, self.schedules, strict=True)
+        ]
+        return replace(self, ref_t=tuple(now) if len(now) > 1 else now[0])
 
     def with_drawn_seeds(self) -> RunSettings:
         """Replace the seeds that are -1 by random ones, so that what is saved can be repeated."""

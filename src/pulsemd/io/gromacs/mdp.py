@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from pulsemd.base.errors import InputError
 from pulsemd.forcefield.settings import RunSettings
+from pulsemd.io.gromacs.mdp_annealing import OF_ANNEALING, resolve_annealing
 from pulsemd.io.gromacs.mdp_entries import mdp_entries, read_entries
 from pulsemd.io.gromacs.mdp_options import CANONICAL, FIXED, HONOURED, IGNORED, Entry, real, squeeze
 from pulsemd.io.gromacs.mdp_writer import DEFAULTS, OF_BAROSTAT, OF_GROUPS, to_mdp, word_of
@@ -111,7 +112,7 @@ _ONLY_WITH = (
 _MINIMISATION = ("emtol", "emstep", "nbfgscorr")
 
 _ONLY_IN_TIME = (
-    *("tcoupl", "tc_grps", "tau_t", "ref_t", "nsttcouple", "pcoupl", *OF_BAROSTAT),
+    *("tcoupl", "tc_grps", "tau_t", "ref_t", "nsttcouple", "pcoupl", *OF_BAROSTAT, *OF_ANNEALING),
     *("gen_vel", "gen_temp", "nstxout", "nstvout", "nstfout", "nstxout_compressed"),
 )
 """Options of moves in time alone, those of their trajectories included."""
@@ -178,6 +179,7 @@ class _Reader:
         self._check_cutoffs(settings)
         settings = self._resolve_coupling(self._resolve_minimisation(settings))
         self._check_frozen(settings)
+        settings = resolve_annealing(self, settings)
         settings = self._resolve_output(self._resolve_pressure(settings))
         if settings.verlet_buffer_tolerance > 0 and "rlist" in self.values:
             self.ignored.append("rlist (it follows from verlet_buffer_tolerance)")

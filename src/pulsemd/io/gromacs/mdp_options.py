@@ -39,6 +39,11 @@ def choice(*supported: str, **synonyms: str) -> Callable[[str], str]:
     return convert
 
 
+def choices(*supported: str) -> Callable[[str], tuple[str, ...]]:
+    """Convert several of them."""
+    return lambda value: tuple(choice(*supported)(word) for word in value.split())
+
+
 def integrator(value: str) -> str:
     """Convert the name of an integrator."""
     if squeeze(value) == "mdvvavek":
@@ -66,6 +71,11 @@ def flags(letter: str) -> Callable[[str], tuple[str, ...]]:
 def group_names(value: str) -> tuple[str, ...]:
     """Convert names of groups."""
     return tuple(value.split())
+
+
+def integers(value: str) -> tuple[int, ...]:
+    """Convert whole numbers."""
+    return tuple(integer(word) for word in value.split())
 
 
 def reals(value: str) -> tuple[float, ...]:
@@ -132,6 +142,10 @@ HONOURED: Mapping[str, Callable[[str], Any]] = {
     "tc_grps": group_names,
     "tau_t": reals_of_groups,
     "ref_t": reals_of_groups,
+    "annealing": choices("no", "single", "periodic"),
+    "annealing_npoints": integers,
+    "annealing_time": reals,
+    "annealing_temp": reals,
     "pcoupl": choice("no", "berendsen", "c-rescale", "parrinello-rahman"),
     "pcoupltype": choice("isotropic", "semiisotropic"),
     "nstpcouple": integer,
@@ -161,7 +175,7 @@ HONOURED: Mapping[str, Callable[[str], Any]] = {
 FIXED: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("mts", "periodic_molecules", "implicit_solvent", "qmmm", "morse"), ("no",)),
     **dict.fromkeys(("pull", "awh", "rotation", "orire", "free_energy", "adress"), ("no",)),
-    **dict.fromkeys(("simulated_tempering", "swapcoords", "annealing"), ("no",)),
+    **dict.fromkeys(("simulated_tempering", "swapcoords"), ("no",)),
     **dict.fromkeys(("density_guided_simulation_active", "qmmm_cp2k_active"), ("no", "false")),
     **dict.fromkeys(("comm_grps",), ("system",)),
     **dict.fromkeys(("energygrp_table", "energygrp_excl", "qmmm_grps", "imd_group", "couple_moltype"), ()),
@@ -176,7 +190,6 @@ _GROUPS: Mapping[str, str] = {
     "only for lattice sums of dispersion": "ewald_rtol_lj lj_pme_comb_rule",
     "only for switched Coulomb or tabulated potentials": "rcoulomb_switch table_extension",
     "leap-frog has one thermostat, no chain": "nh_chain_length print_nose_hoover_chain_variables",
-    "only with simulated annealing": "annealing_npoints annealing_time annealing_temp",
     "SHAKE needs no over-relaxation here": "shake_sor",
     "only with walls": "wall_type wall_r_linpot wall_atomtype wall_density wall_ewald_zfac",
     "only with restraints": "disre_weighting disre_mixed nstdisreout orire_fc orire_tau "
