@@ -1,9 +1,12 @@
-"""Errors on their way between ranks."""
+"""What ranks have to agree on: errors on their way between them, and what they ask a sum for."""
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
 
 from pulsemd.base.errors import TransportError
 
@@ -33,3 +36,20 @@ def raise_lowest(blobs: Sequence[bytes | None]) -> None:
     for rank, blob in enumerate(blobs):
         if blob is not None:
             raise received(blob, rank)
+
+
+def check_reduce(gather: Callable[[Any], Sequence[Any]], width: int, dtype: np.dtype[Any]) -> None:
+    """Raise TransportError on every rank unless all ask for the same sum of a supported kind; collective.
+
+    Parameters
+    ----------
+    gather : function
+        The values of all ranks, or of all processes, from that of each.
+    width : int, numbers of one rank
+    dtype : int64 or float64
+    """
+    if str(dtype) not in ("int64", "float64") or width < 1:
+        raise TransportError(f"reduce: {width} values of {dtype}; use int64 or float64 and width >= 1")
+    asked = gather((width, str(dtype)))
+    if len(set(asked)) > 1:
+        raise TransportError(f"reduce: ranks ask for different (width, dtype): {asked}")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pulsemd.base.errors import PlanError, TransportError
+from pulsemd.base.errors import PlanError
 from pulsemd.halo.plan import HaloPlan
 from pulsemd.halo.rungs.cuda_programs import THREADS, rows_program, units_of
 
@@ -299,15 +299,6 @@ class HostDrivenChannel:
 
     def release(self) -> None:
         """Nothing to do: what follows in the stream waits for the readers before it."""
-
-
-def check_reduce(transport: HostDrivenTransport, width: int, dtype: np.dtype[Any]) -> None:
-    """Raise TransportError unless all processes ask for the same sum of a supported kind."""
-    if str(dtype) not in ("int64", "float64") or width < 1:
-        raise TransportError(f"reduce: {width} values of {dtype}; use int64 or float64 and width >= 1")
-    asked = transport.gather((width, str(dtype)))
-    if len(set(asked)) > 1:
-        raise TransportError(f"reduce: processes ask for different (width, dtype): {asked}")
 
 
 def _on_host(slots: Any, plan: HaloPlan) -> Rows:

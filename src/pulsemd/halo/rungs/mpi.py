@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from pulsemd.base.errors import PeerError
-from pulsemd.halo.rungs.channel import HostDrivenChannel, Leg, Message, check_reduce
+from pulsemd.halo.agreement import check_reduce
+from pulsemd.halo.rungs.channel import HostDrivenChannel, Leg, Message
 
 if TYPE_CHECKING:
     from pulsemd.halo.rungs.transport import HostDrivenTransport
@@ -116,7 +117,7 @@ class MpiReduce:
     """All-reduce by way of the host."""
 
     def __init__(self, transport: HostDrivenTransport, width: int, dtype: np.dtype[Any], stream: Any) -> None:
-        check_reduce(transport, width, dtype)
+        check_reduce(transport.gather, width, dtype)
         transport.register(self, stream)
         self._transport = transport
         self._stream = stream or transport.device.stream

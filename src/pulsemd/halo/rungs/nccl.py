@@ -8,7 +8,8 @@ import numpy as np
 
 from pulsemd.base.errors import TransportError
 from pulsemd.device.cuda import CudaDevice
-from pulsemd.halo.rungs.channel import HostDrivenChannel, Leg, check_reduce
+from pulsemd.halo.agreement import check_reduce
+from pulsemd.halo.rungs.channel import HostDrivenChannel, Leg
 from pulsemd.halo.rungs.cuda_programs import THREADS, rows_program
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class NcclReduce:
     """All-reduce by all-gather, so that the sum is in rank order."""
 
     def __init__(self, transport: HostDrivenTransport, width: int, dtype: np.dtype[Any], stream: Any) -> None:
-        check_reduce(transport, width, dtype)
+        check_reduce(transport.gather, width, dtype)
         transport.register(self, stream)
         device = transport.device
         self._wire, self._device = transport.wire, device

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from pulsemd.halo.rungs.channel import HostDrivenChannel, Leg, check_reduce
+from pulsemd.halo.agreement import check_reduce
+from pulsemd.halo.rungs.channel import HostDrivenChannel, Leg
 from pulsemd.halo.rungs.cuda_programs import THREADS, rows_program
 from pulsemd.halo.transports.nvshmem import GREATER_OR_EQUAL, SET
 
@@ -96,7 +97,7 @@ class StreamReduce:
     """
 
     def __init__(self, transport: HostDrivenTransport, width: int, dtype: np.dtype[Any], stream: Any) -> None:
-        check_reduce(transport, width, dtype)
+        check_reduce(transport.gather, width, dtype)
         transport.register(self, stream)
         device, memory = transport.device, transport.memory
         self._memory, self._device, self._bindings = memory, device, transport.wire

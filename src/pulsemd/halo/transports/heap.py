@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from pulsemd.base.errors import PeerError, TransportError
-from pulsemd.halo.agreement import raise_lowest, sendable
+from pulsemd.halo.agreement import check_reduce, raise_lowest, sendable
 from pulsemd.halo.control import JOINED, Control
 from pulsemd.halo.faults import Fault, parse_faults
 from pulsemd.halo.heap import Heap, Mailboxes
@@ -260,11 +260,7 @@ class HeapReduce:
     """All-reduce through one slot a rank, which everybody reads."""
 
     def __init__(self, transport: HeapTransport, width: int, dtype: np.dtype[Any]) -> None:
-        if str(dtype) not in ("int64", "float64") or width < 1:
-            raise TransportError(f"reduce: {width} values of {dtype}; use int64 or float64 and width >= 1")
-        asked = transport.allgather((width, str(dtype)))
-        if len(set(asked)) > 1:
-            raise TransportError(f"reduce: ranks ask for different (width, dtype): {asked}")
+        check_reduce(transport.allgather, width, dtype)
         self._transport = transport
         self._width = width
         self._slots = transport.symmetric_rows(2, -(-width // STRIDE) * STRIDE, dtype)

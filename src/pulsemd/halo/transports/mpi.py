@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from pulsemd.base.errors import PeerError, PlanError, TransportError
-from pulsemd.halo.agreement import raise_lowest, sendable
+from pulsemd.halo.agreement import check_reduce, raise_lowest, sendable
 from pulsemd.halo.heap import Bytes, SharedHeap
 from pulsemd.halo.plan import HaloPlan, Pulse
 from pulsemd.halo.transport import check_field
@@ -288,11 +288,7 @@ class MpiReduce:
     """All-reduce by gathering, so that the sum is in rank order."""
 
     def __init__(self, transport: MpiTransport, width: int, dtype: np.dtype[Any]) -> None:
-        if str(dtype) not in ("int64", "float64") or width < 1:
-            raise TransportError(f"reduce: {width} values of {dtype}; use int64 or float64 and width >= 1")
-        asked = transport.allgather((width, str(dtype)))
-        if len(set(asked)) > 1:
-            raise TransportError(f"reduce: ranks ask for different (width, dtype): {asked}")
+        check_reduce(transport.allgather, width, dtype)
         self._transport = transport
         self._slots: NDArray[Any] = np.empty((transport.size, width), dtype)
 
