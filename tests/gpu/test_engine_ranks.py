@@ -111,6 +111,20 @@ def test_velocity_verlet_of_constrained_groups_on_ranks_is_that_of_one(device, n
         assert found[term] == pytest.approx(value, rel=1e-9, abs=1e-9), term
 
 
+@pytest.mark.parametrize("integrator", ["md", "sd"])
+def test_annealed_water_on_ranks_has_the_hash_of_one(device, integrator):
+    points = {"annealing": ("single",), "annealing_npoints": (2,), "annealing_time": (0.0, 0.02)}
+    points |= {"annealing_temp": (300.0, 500.0), "integrator": integrator}
+    system = bundled_system(
+        nsttcouple=2, nstlist=6, tau_t=0.05, tcoupl="v-rescale" if integrator == "md" else "no", **points
+    )
+    alone, ranks = on_one(system, "reproducible"), on_ranks(system, 2, "reproducible")
+    for simulation in (alone, ranks):
+        simulation.run(12)
+    assert ranks.trajectory_hash() == alone.trajectory_hash()
+    assert alone.evaluate()["temperature"] > 310.0
+
+
 def test_positions_of_the_last_search_and_rows_of_now_are_in_one_order(device):
     system = bundled_system(nstlist=2)
     (transport,) = local_transports("nvshmem-fused", 2)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 
 from pulsemd.base.units import BOLTZMANN
+from pulsemd.device.cuda import CudaDevice
 from pulsemd.engine.bath import bath_of
 from pulsemd.engine.extended import thermostat_mass
 from pulsemd.engine.movers import ConstrainedGroups, water_kinds
 from pulsemd.engine.networks import ConstraintNetworks
 from pulsemd.engine.system import System
 from pulsemd.forcefield.settings import HeatBath, RunSettings
+from pulsemd.kernels.update.gpu import GpuUpdate
+from pulsemd.kernels.update.gpu_annealing import GpuAnnealing
+from pulsemd.kernels.update.gpu_cell import GpuCell
 from pulsemd.kernels.update.gpu_tables import Thermostat, UpdateConstants
 
 
@@ -48,3 +52,15 @@ def _thermostat(s: RunSettings, bath: HeatBath, n_dof: float) -> Thermostat:
         hoover=interval * thermostat_mass(bath) if s.tcoupl == "nose-hoover" else 0.0,
         ref_t=bath.ref_t,
     )
+
+
+def gpu_annealing(
+    device: CudaDevice, settings: RunSettings, update: GpuUpdate, cell: GpuCell | None, fixed: bool
+) -> GpuAnnealing | None:
+    """What lets temperatures of a rank on a device follow time; None without annealing."""
+    s, noise = settings, update.noise
+    if not s.annealing:
+        return None
+    widths, keep = (None, None) if noise is None else (noise.widths, noise.keep)
+    tables = update.control, update.thermostats, widths, keep, None if cell is None else cell.kt
+    return GpuAnnealing(device, s.schedules, s.tinit, s.dt, *tables, fixed)

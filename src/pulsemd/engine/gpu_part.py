@@ -83,6 +83,8 @@ class DevicePart:
     box : (3, 3) float64, nm, of the next search
     cell : GpuCell or None
         Where a barostat scales it.
+    is_fixed : bool
+        Forces and sums are in fixed point.
     version : int
         Changes with whatever a recorded graph refers to.
     sums : (N_SUMS + 9,) float64 or int64, device
@@ -100,6 +102,7 @@ class DevicePart:
     ) -> None:
         self.device, self.system, self._ghost_stream = device, system, ghost_stream
         topology, fixed = system.topology, precision == "reproducible"
+        self.is_fixed = fixed
         exclusions = topology.exclusion_offset, topology.exclusion_atoms
         self.pairs = GpuPairForces(
             device,

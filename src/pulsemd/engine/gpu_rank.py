@@ -25,7 +25,7 @@ from pulsemd.engine.cell import Cell
 from pulsemd.engine.coupling import StepFlags, degrees_of_freedom, kinetic_intervals, scales_box
 from pulsemd.engine.energies import FORCE_SCALE, N_PAIR_SUMS, N_SUMS, SLOTS, VIRIAL, StepSums
 from pulsemd.engine.gpu_barostat import DeviceCells, gpu_cell
-from pulsemd.engine.gpu_constants import update_constants
+from pulsemd.engine.gpu_constants import gpu_annealing, update_constants
 from pulsemd.engine.gpu_failure import failure_on_device
 from pulsemd.engine.gpu_part import DeviceRows
 from pulsemd.engine.gpu_steps import ENERGIES_AHEAD, FRAMES_AHEAD, PRUNE_INTERVAL, GpuSteps
@@ -162,6 +162,7 @@ class GpuRank(GpuSteps):
         parts = (self._pairs, self._exclusions, self._bonded, self._update, self._lattice)
         self._cell = gpu_cell(self.device, self.system, *parts, self._sums, fixed)
         self._box = DeviceCells(self.system, [self._cell])
+        self._annealing = gpu_annealing(self.device, settings, self._update, self._cell, fixed)
 
     def _work_beside_pairs(self) -> list[tuple[str, Any, Callable[[bool], None]]]:
         """Name, stream and launch of each kind of forces that runs while the pairs do."""
@@ -330,6 +331,8 @@ class GpuRank(GpuSteps):
         self._chain.begin(self._move_overlaps and self._age > 0 and not flags.sums and not new_box)
         if flags.sums:
             self.device.clear(self._sums)
+        if self._annealing is not None:
+            self._annealing.apply(offset)
 
     @property
     def _age(self) -> int:

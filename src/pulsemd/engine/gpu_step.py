@@ -15,6 +15,7 @@ from typing import Any
 from pulsemd.device.cuda import CudaDevice
 from pulsemd.engine.coupling import StepFlags, kinetic_intervals, scales_box
 from pulsemd.engine.gpu_barostat import DeviceCells
+from pulsemd.engine.gpu_constants import gpu_annealing
 from pulsemd.engine.gpu_fields import DeviceFields
 from pulsemd.engine.gpu_part import DevicePart
 from pulsemd.engine.gpu_steps import PRUNE_INTERVAL
@@ -70,6 +71,9 @@ class StepOfRanks:
         self._lattice, self._sums, self._box, self._trace = lattice, sums, box, trace
         self._ghost_stream, self._several = ghost_stream, several
         self.flags, self._offset, self.first_step = StepFlags(), 0, first_step
+        self._annealing = [
+            gpu_annealing(device, settings, part.update, part.cell, part.is_fixed) for part in parts
+        ]
 
     def begin(self, flags: StepFlags, offset: int = 0) -> None:
         """Set what this step does and how far it is from the device's step; clears the sums of energy steps."""
@@ -77,6 +81,9 @@ class StepOfRanks:
         if flags.sums:
             for part in self._parts:
                 self._device.clear(part.sums)
+        for annealing in self._annealing:
+            if annealing is not None:
+                annealing.apply(offset)
 
     def phases(self) -> tuple[Phase, ...]:
         """Phases of one leap-frog step, in order (Hockney & Eastwood 1988)."""

@@ -90,6 +90,11 @@ def cell_program(fixed: bool) -> CudaProgram:
     return CudaProgram(_PACKAGE, "cell.cu", macros, exact=fixed, headers=_HEADERS)
 
 
+def annealing_program(fixed: bool) -> CudaProgram:
+    """Temperatures that follow points in time; `fixed`: no contraction."""
+    return CudaProgram(_PACKAGE, "annealing.cu", exact=fixed, headers=_HEADERS)
+
+
 def noise_program(fixed: bool) -> CudaProgram:
     """Friction and noise of stochastic dynamics."""
     macros = (("FIXED", int(fixed)), ("ENERGIES", 0))
@@ -147,7 +152,7 @@ def programs() -> list[CudaProgram]:
         *full_steps,
         *waters,
         *(kinetic_program(fixed) for fixed in both),
-        *(program(fixed) for program in (cell_program, noise_program) for fixed in both),
+        *(program(fixed) for program in (cell_program, noise_program, annealing_program) for fixed in both),
         *(leapfrog_program(False, False, sites, stars=True) for sites in range(MAX_WATER_SITES + 1)),
         slots_program(),
         clock_program(),

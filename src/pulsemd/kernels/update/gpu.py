@@ -98,9 +98,9 @@ class GpuUpdate:
         self._mass_of = device.to_device(constants.mass, np.float64)
         self.step_constants = device.to_device(constants.step())
         self._step = self.step_constants[0]
-        self._noise = None if constants.bath is None else GpuNoise(device, constants.bath, fixed)
+        self.noise = None if constants.bath is None else GpuNoise(device, constants.bath, fixed)
         self._dt, self.n_baths = constants.dt, len(constants.thermostats)
-        self._thermostats = device.to_device(constants.thermostat_words())
+        self.thermostats = device.to_device(constants.thermostat_words())
         self.group = None if self.n_baths == 1 else device.to_device(constants.group, np.int32)
         self.n_groups = len(groups.offset) - 1
         self._branch = device.new_stream() if self.n_groups or constants.networks is not None else None
@@ -180,8 +180,8 @@ class GpuUpdate:
         self._mass = device.empty(slots.capacity, np.float64)
         if self._full is not None:
             self._full.make_room(slots.capacity)
-        if self._noise is not None:
-            self._noise.make_room(slots.capacity, forces.dtype)
+        if self.noise is not None:
+            self.noise.make_room(slots.capacity, forces.dtype)
         self._bound.clear()
         n, blocks = np.int32(slots.capacity), -(-slots.capacity // _SLOT_THREADS)
         self._reorder = device.kernel(slots_program(), "reorder").bind(
@@ -296,7 +296,7 @@ class GpuUpdate:
     def is_one_kernel(self) -> bool:
         """Whether a move without the virial is one launch, but for what several thermostats do ahead of it."""
         stars_at_most = (self.n_groups == 0 or self._are_stars) and self._networks is None
-        return stars_at_most and self._sites is None and self._noise is None
+        return stars_at_most and self._sites is None and self.noise is None
 
     @property
     def can_exchange(self) -> bool:
@@ -335,7 +335,7 @@ class GpuUpdate:
             self._launch(self._bind_couple_groups)
             coupled = False
         self._move_all(offset, coupled, virial is not None, overlap)
-        if self._noise is not None:
+        if self.noise is not None:
             self._launch(self._bind_noise, offset)
             self._move_all(offset, False, False, False, noise=True)
             self._launch(self._bind_add)
@@ -383,7 +383,7 @@ class GpuUpdate:
         flags = [np.int32(flag) for flag in (offset, after, thermostat, remove_com)]
         return kernel.bind(
             (blocks, self.n_baths), SUM_THREADS, v, self._mass, np.int32(self._capacity),
-            self._slots.gid, self.group, self._partial, self.control, self._thermostats, *flags, self._share,
+            self._slots.gid, self.group, self._partial, self.control, self.thermostats, *flags, self._share,
             np.int32(overlap or Wait.FIRST),
             stream=self._sum_stream, overlap=overlap is not None,
         )  # fmt: skip
@@ -393,7 +393,7 @@ class GpuUpdate:
     ) -> Callable[[], None]:
         kernel = self.device.kernel(kinetic_program(self.fixed), "couple_ranks")
         flags = [np.int32(flag) for flag in (offset, after, thermostat, remove_com)]
-        return kernel.bind(1, 1, totals, self.control, self._thermostats, *flags, stream=self._sum_stream)
+        return kernel.bind(1, 1, totals, self.control, self.thermostats, *flags, stream=self._sum_stream)
 
     def _bind_couple_groups(self) -> Callable[[], None]:
         n = self._capacity
@@ -403,18 +403,18 @@ class GpuUpdate:
         )  # fmt: skip
 
     def _bind_noise(self, offset: int) -> Callable[[], None]:
-        assert self._noise is not None
-        return self._noise.bind(self.velocities, self._slots.gid, self._mass, self.control, offset)
+        assert self.noise is not None
+        return self.noise.bind(self.velocities, self._slots.gid, self._mass, self.control, offset)
 
     def _bind_add(self) -> Callable[[], None]:
-        assert self._noise is not None
-        return self._noise.bind_add(self.velocities)
+        assert self.noise is not None
+        return self.noise.bind_add(self.velocities)
 
     def _moved(self, noise: bool) -> tuple[Any, Any, Any]:
         """Velocities that move atoms, forces on them, and the constants of the step."""
         if noise:
-            assert self._noise is not None
-            return self._noise.added, self._noise.no_forces, self.step_constants[1]
+            assert self.noise is not None
+            return self.noise.added, self.noise.no_forces, self.step_constants[1]
         return self.velocities, self._forces, self._step
 
     def _numbers(self) -> tuple[int, int, Any]:

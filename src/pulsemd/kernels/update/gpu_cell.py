@@ -146,6 +146,12 @@ class GpuCell:
         self.record.set(record.view(np.int64), stream=self.device.stream)
         self._lead()
 
+    @property
+    def kt(self) -> Any:
+        """Of the barostat's noise, (1,) float64, device, bar nm^3."""
+        place = BAROSTAT.fields["kt"][1]
+        return self._barostat[place : place + 8].view(np.float64)
+
     def follow(self) -> None:
         """Let everything follow from the cell again; does not wait."""
         self._lead()

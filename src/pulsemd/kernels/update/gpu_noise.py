@@ -24,6 +24,7 @@ class GpuNoise:
 
     Attributes
     ----------
+    keep, widths : (groups,) float64, device, `Bath.keep` and `Bath.noise`
     added : (capacity, 4) float32, device
         In slots.
     no_forces : (capacity, 4) float32 or int64, device, of that half step
@@ -32,8 +33,8 @@ class GpuNoise:
     def __init__(self, device: CudaDevice, bath: Bath, fixed: bool) -> None:
         self._device, self._seed, self._program = device, np.int64(bath.seed), noise_program(fixed)
         tables = (bath.keep, bath.noise, normal_table())
-        group = device.to_device(bath.group, np.int32)
-        self._tables = (group, *(device.to_device(table, np.float64) for table in tables))
+        self.keep, self.widths, normal = (device.to_device(table, np.float64) for table in tables)
+        self._tables = (device.to_device(bath.group, np.int32), self.keep, self.widths, normal)
         self.added: Any = None
         self.no_forces: Any = None
 

@@ -8,6 +8,7 @@
 #include "control.cuh"
 #include "overlap.cuh"
 #include "philox.cuh"
+#include "thermostat.cuh"
 
 constexpr double MOMENTUM_SCALE = 4294967296.0;  // units per amu nm/ps
 
@@ -39,19 +40,6 @@ __device__ __forceinline__ KineticSums block_sum(KineticSums mine) {
         for (int warp = 1; warp < THREADS / 32; warp++) mine += of_warp[warp];
     return mine;
 }
-
-struct Thermostat {  // of a coupling group, read from device memory, see gpu_tables.py
-    double target;   // n_dof kT / 2, kJ/mol
-    double n_dof;
-    double keep;     // exp(-interval / tau); 0: the canonical distribution at once; 1: not coupled
-    double mass;     // of the group, amu
-    double weak;     // interval / tau of Berendsen's thermostat; 0: another one
-    double hoover;   // interval / Q of Nose and Hoover's, 1/(K ps); 0: another one
-    double ref_t;    // K
-    double interval; // ps
-    double kick;     // what is to come of a step's kick when the velocities are summed: 1, or 1/2 at full steps
-    long long seed;
-};
 
 // Factor on velocities: G. Bussi, D. Donadio, M. Parrinello, J. Chem. Phys. 126, 014101 (2007), equation (A7).
 __device__ double v_rescale_factor(const Thermostat& t, double kinetic, unsigned long long step, int group) {
