@@ -1,10 +1,21 @@
-"""Input files of short runs, from those of the bundled water; and the processes of a run."""
+"""Short runs: their input files, from those of the bundled water, the runs themselves, and their processes."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+from pulsemd.cli.main import main
 from pulsemd.systems import system_files
+
+COMMON = ["--precision", "reproducible", "--device", "cpu"]
+
+
+def run(folder: Path, words: list[str], out: str, steps: int, *more: object) -> dict:
+    """Run in this process; the summary. Flags in `more` win over `COMMON`."""
+    flags = ["-o", str(folder / out), "--steps", str(steps), *COMMON, *map(str, more)]
+    assert main(["run", *words, *flags]) == 0
+    return json.loads((folder / out / "summary.json").read_text())
 
 
 def write_input(folder: Path, name: str = "run", edit=None, **settings: object) -> list[str]:

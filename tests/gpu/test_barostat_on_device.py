@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
-from run_files import write_input
+from run_files import run, write_input
 
 from pulsemd.cli.main import main
 from pulsemd.engine.options import RunOptions
@@ -75,21 +73,6 @@ def test_cell_on_device_follows_cpu(device, tmp_path, how, precision, coulomb):
         np.testing.assert_allclose([r[name] for r in after], [r[name] for r in before], rtol=2e-4, atol=0.5)
 
 
-def run(folder, words, out, steps, *more):
-    common = [
-        "--precision",
-        "reproducible",
-        "--device",
-        "cuda",
-        "-o",
-        str(folder / out),
-        "--steps",
-        str(steps),
-    ]
-    assert main(["run", *words, *common, *map(str, more)]) == 0
-    return json.loads((folder / out / "summary.json").read_text())
-
-
 @pytest.mark.parametrize(
     ("pcoupl", "tcoupl"), [("c-rescale", "v-rescale"), ("parrinello-rahman", "nose-hoover")]
 )
@@ -97,9 +80,10 @@ def test_restart_with_a_barostat_on_device_gives_the_same_hash_and_files(device,
     given = {"pcoupl": pcoupl, "compressibility": "4.5e-5", "ref_p": "1", "nstpcouple": 3, "tau_p": 0.5}
     given |= {"tcoupl": tcoupl, "tc_grps": "System", "tau_t": 0.5, "ref_t": 300}
     words = write_input(tmp_path, nstenergy=5, nstcalcenergy=5, nstxout_compressed=5, **given)
-    whole = run(tmp_path, words, "whole", 50)
-    run(tmp_path, words, "part", 23)
-    again = run(tmp_path, words, "part", 50, "--restart", tmp_path / "part")
+    cuda = ("--device", "cuda")
+    whole = run(tmp_path, words, "whole", 50, *cuda)
+    run(tmp_path, words, "part", 23, *cuda)
+    again = run(tmp_path, words, "part", 50, *cuda, "--restart", tmp_path / "part")
     assert again["trajectory_hash"] == whole["trajectory_hash"]
     for name in ("energies.csv", "trajectory.dcd", "checkpoint.pmd"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "part" / name).read_bytes(), name

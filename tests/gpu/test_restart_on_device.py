@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
-from run_files import write_input
-
-from pulsemd.cli.main import main
+from run_files import run, write_input
 
 pytestmark = pytest.mark.gpu
-
-
-def run(folder, words, out, device, steps, *more):
-    common = [
-        "-o",
-        str(folder / out),
-        "--steps",
-        str(steps),
-        "--precision",
-        "reproducible",
-        "--device",
-        device,
-    ]
-    assert main(["run", *words, *common, *map(str, more)]) == 0
-    return json.loads((folder / out / "summary.json").read_text())
+CUDA = ("--device", "cuda")
 
 
 def test_restart_on_device_inside_a_list_lifetime_gives_the_same_hash_and_energies(device, tmp_path):
     words = write_input(tmp_path, nstenergy=10, nstcalcenergy=10, nstxout_compressed=5)
-    whole = run(tmp_path, words, "whole", "cuda", 70)
-    run(tmp_path, words, "part", "cuda", 33)
-    again = run(tmp_path, words, "part", "cuda", 70, "--restart", tmp_path / "part")
+    whole = run(tmp_path, words, "whole", 70, *CUDA)
+    run(tmp_path, words, "part", 33, *CUDA)
+    again = run(tmp_path, words, "part", 70, *CUDA, "--restart", tmp_path / "part")
     assert again["trajectory_hash"] == whole["trajectory_hash"]
     for name in ("energies.csv", "trajectory.dcd", "checkpoint.pmd"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "part" / name).read_bytes(), name
@@ -39,5 +21,5 @@ def test_restart_on_device_inside_a_list_lifetime_gives_the_same_hash_and_energi
 
 def test_checkpoint_of_a_cpu_goes_on_on_the_device(device, tmp_path):
     words = write_input(tmp_path)
-    run(tmp_path, words, "part", "cpu", 33)
-    assert run(tmp_path, words, "part", "cuda", 70, "--restart", tmp_path / "part")["steps"] == 37
+    run(tmp_path, words, "part", 33)
+    assert run(tmp_path, words, "part", 70, *CUDA, "--restart", tmp_path / "part")["steps"] == 37

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import re
@@ -12,21 +11,10 @@ import sys
 import time
 
 import pytest
-from run_files import workers_of, write_input
+from run_files import COMMON, run, workers_of, write_input
 
-from pulsemd.cli.main import main
 from pulsemd.io.energies import read_energies
 from pulsemd.systems import system_files
-
-COMMON = ["--precision", "reproducible", "--device", "cpu"]
-
-
-def run(folder, words, out, steps, *more):
-    """Run in this process on one rank; the summary."""
-    assert (
-        main(["run", *words, "-o", str(folder / out), "--steps", str(steps), *COMMON, *map(str, more)]) == 0
-    )
-    return json.loads((folder / out / "summary.json").read_text())
 
 
 def same_results(a, b):

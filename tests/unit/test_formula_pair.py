@@ -1,11 +1,11 @@
 """Pair potentials: published values, derivatives, and their constants."""
 
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+import nonbonded_reference
 from pulsemd.base.errors import InputError
 from pulsemd.kernels.nonbonded.ewald import correction, ewald_coefficient, ewald_polynomial
 from pulsemd.kernels.nonbonded.formula import (
@@ -125,19 +125,7 @@ def test_ewald_correction_is_smooth_where_its_series_ends():
 
 
 def settings(**options):
-    known = {
-        "coulombtype": "reaction-field",
-        "coulomb_modifier": "potential-shift",
-        "rcoulomb": 1.0,
-        "epsilon_r": 1.0,
-        "epsilon_rf": 0.0,
-        "ewald_rtol": 1e-5,
-        "vdwtype": "cut-off",
-        "vdw_modifier": "potential-shift",
-        "rvdw_switch": 0.0,
-        "rvdw": 1.0,
-    }
-    return SimpleNamespace(**{**known, **options})
+    return nonbonded_reference.settings(**{"rcoulomb": 1.0, "rvdw": 1.0, "rvdw_switch": 0.0} | options)
 
 
 @pytest.mark.parametrize(
