@@ -66,8 +66,10 @@ def test_moves_of_atoms_that_ranks_own_at_random_are_those_of_one_rank(order, it
         assert max(found[2]) < 0.9 * expected[2][0]  # no rank has them all
 
 
-def run(transport: Transport, plan: str) -> tuple[str, float]:
+def run(transport: Transport, payload: tuple[str, str]) -> tuple[str, float]:
+    plan, integrator = payload
     coupled = {
+        "integrator": integrator,
         "pcoupl": "c-rescale",
         "nstpcouple": 3,
         "tau_p": 1.0,
@@ -83,13 +85,14 @@ def run(transport: Transport, plan: str) -> tuple[str, float]:
     return transport.broadcast(simulation.trajectory_hash()), simulation.evaluate()["pressure"]
 
 
-def hashes(plans):
+def hashes(plans, integrator="md"):
     target = "test_constraint_networks_ranks:run"
-    return {launch(n, target, plan, "loopback", timeout=120) for n, plan in plans.items()}
+    return {launch(n, target, (plan, integrator), "loopback", timeout=120) for n, plan in plans.items()}
 
 
-def test_a_run_with_all_bonds_constrained_has_one_hash_on_1_and_3_ranks():
-    assert len(hashes({1: "staged", 3: "direct"})) == 1
+@pytest.mark.parametrize("integrator", ["md", "md-vv"])
+def test_a_run_with_all_bonds_constrained_has_one_hash_on_1_and_3_ranks(integrator):
+    assert len(hashes({1: "staged", 3: "direct"}, integrator)) == 1
 
 
 @pytest.mark.slow

@@ -218,17 +218,21 @@ class Movers:
         full = np.empty(v.shape)
         half_kick(v, f, f_scale, self.mass, half, full)
         self._project(x, full, VELOCITY_TOLERANCE, half, virial, virial_scale)
+        self._networks.complete(x, full, self._box, half, virial, virial_scale)
         return full.astype(np.float32)
 
     def along_constraints(self, x: Int32, v: NDArray[np.float32]) -> NDArray[np.float32]:
         """Velocities (n_owned, 3) without what changes the length of a constraint."""
         full = v.astype(np.float64)
         self._project(x, full, VELOCITY_TOLERANCE, 1.0, self._no_virial, 0.0)
+        self._networks.complete(x, full, self._box, 1.0, self._no_virial, 0.0)
         return full.astype(np.float32)
 
     def project(self, x: Int32, vectors: Float64) -> None:
         """Take out of forces (n_owned, 3) what constraints balance, for atoms of one mass."""
-        self._project(x, vectors, FORCE_TOLERANCE, 1.0, self._no_virial, 0.0)
+        how = (FORCE_TOLERANCE, 1.0, self._no_virial, 0.0)
+        self._project(x, vectors, *how)
+        self._networks.project(x, vectors, self._inverse_mass, self._box, *how)
 
     def _project(
         self,
@@ -239,14 +243,13 @@ class Movers:
         virial: NDArray[np.float64] | NDArray[np.int64],
         virial_scale: float,
     ) -> None:
-        """Arguments as for `project_pairs`."""
+        """Of rigid waters and groups; arguments as for `project_pairs`."""
         of_virial = (over, virial, virial_scale)
         for rows, _ in self._waters:
             project_triangles(x, vectors, self._inverse_mass, rows, self._box, *of_virial)
         offset, rows, pair_offset, pairs, _ = self._local_groups
         pairs = rows[pairs + np.repeat(offset[:-1], np.diff(pair_offset))[:, None]]
         project_pairs(x, vectors, self._inverse_mass, pair_offset, pairs, self._box, tolerance, *of_virial)
-        self._networks.project(x, vectors, self._inverse_mass, self._box, tolerance, *of_virial)
 
     def construct(self, x: Int32) -> None:
         """Put the owned virtual sites where their parents want them; x (n_owned, 3) int32."""

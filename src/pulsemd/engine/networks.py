@@ -25,6 +25,7 @@ from pulsemd.kernels.constraints.lincs import (
     apply_moves,
     couple_constraints,
     lincs,
+    lincs_velocities,
     unconstrained_moves,
     worst_rotation,
 )
@@ -213,10 +214,26 @@ class ConstraintNetworks:
         unconstrained_moves(
             v, f, f_scale, self.rows, self._local_inverse_mass[:n], dt, scale, com, self._moves
         )
+        self._send(x)
+
+    def _send(self, x: Int32) -> None:
+        """Begin the exchange of places and moves."""
+        n = self._n_owned
         if self._channel is not None:
             self._shared[:n, :3] = x[self.rows]
             self._shared[:n, 3:] = self._moves[:n]
             self._channel.forward_begin()
+
+    def _receive(self, x: Int32) -> Int32:
+        """End it; the places."""
+        n, places = self._n_owned, np.empty((len(self._atoms), 3), np.int32)
+        places[:n] = x[self.rows]
+        if self._channel is not None:
+            self._channel.forward_end()
+            places[n:] = self._shared[n : len(places), :3]
+            self._moves[n:] = self._shared[n : len(places), 3:]
+            self._channel.release()
+        return places
 
     def finish(
         self,
@@ -231,13 +248,7 @@ class ConstraintNetworks:
         """Constrain the moves and make them; the result is that of `leapfrog_settle`."""
         if not self.exists:
             return -1
-        n, places = self._n_owned, np.empty((len(self._atoms), 3), np.int32)
-        places[:n] = x[self.rows]
-        if self._channel is not None:
-            self._channel.forward_end()
-            places[n:] = self._shared[n : len(places), :3]
-            self._moves[n:] = self._shared[n : len(places), 3:]
-            self._channel.release()
+        n, places = self._n_owned, self._receive(x)
         moves, found = self._moves, self._found
         lincs(
             places,
@@ -253,12 +264,38 @@ class ConstraintNetworks:
         )
         worst, cosine = worst_rotation(places, moves, self._pairs, box, found, n)
         if len(virial) == 9:
-            add_virial(places, self._pairs, box, found, n, dt, virial, virial_scale)
+            add_virial(places, self._pairs, box, found, n, dt * dt, virial, virial_scale)
         bad = int(apply_moves(x, v, self.rows, moves, inverse, dt))
         if worst >= 0 and not cosine > BROKEN:
             return int(self.rows[self._pairs[worst, 0]])
         self._warn(worst, cosine)
         return bad
+
+    def complete(
+        self,
+        x: Int32,
+        vectors: Float64,
+        box: Float64,
+        over: float,
+        virial: NDArray[Any],
+        virial_scale: float,
+    ) -> None:
+        """Take out of the velocities (n_owned, 3) of full steps what changes lengths; collective.
+
+        The other arguments are those of `pulsemd.kernels.constraints.project.project_pairs`.
+        """
+        if not self.exists:
+            return
+        n, found = self._n_owned, self._found
+        self._moves = np.empty((len(self._atoms), 3))
+        self._moves[:n] = vectors[self.rows]
+        self._send(x)
+        places = self._receive(x)
+        how = (self._local[1], self._coupled, box, self._order, self._settings.lincs_iter)
+        lincs_velocities(places, self._moves, self._local_inverse_mass, self._pairs, *how, found)
+        vectors[self.rows] = self._moves[:n]
+        if len(virial) == 9:
+            add_virial(places, self._pairs, box, found, n, over, virial, virial_scale)
 
     def project(self, x: Int32, vectors: Float64, inverse_mass: Float64, box: Float64, *how: Any) -> None:
         """Take out the components along constraints, where all atoms are here; arguments as for `project_pairs`."""

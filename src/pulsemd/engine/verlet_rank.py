@@ -20,16 +20,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pulsemd.base.errors import InputError
 from pulsemd.domain.atoms import LocalAtoms
 from pulsemd.engine.cell import Cell
 from pulsemd.engine.energies import Kinetic
 from pulsemd.engine.extended import half_kick
-from pulsemd.engine.networks import network_of
-from pulsemd.engine.options import RunOptions
 from pulsemd.engine.rank import Rank
-from pulsemd.engine.system import System
-from pulsemd.halo import Transport
 
 
 class VerletRank(Rank):
@@ -42,14 +37,6 @@ class VerletRank(Rank):
     """
 
     full_velocities: NDArray[np.float32]
-
-    def __init__(self, transport: Transport, system: System, options: RunOptions, r_list: float) -> None:
-        if transport.size > 1 and network_of(system.topology).any():
-            raise InputError(
-                "integrator = md-vv with constraints that tie the atoms of large molecules together runs on one rank: "
-                "use --ranks 1, constraints = h-bonds, or integrator = md"
-            )
-        super().__init__(transport, system, options, r_list)
 
     def update(self) -> None:
         """Kick, thermostat, kick, drift, constraints, barostat; where they are wanted also the global sums.

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from pulsemd.kernels.bonded.geometry import difference, dot
+from pulsemd.kernels.bonded.geometry import difference
 from pulsemd.kernels.update.leapfrog import move
 
 
@@ -98,20 +98,10 @@ def lincs(x, moves, inverse_mass, pairs, targets, coupling, box, order, iteratio
     """
     n = pairs.shape[0]
     lengths, weights = targets
-    start, neighbors, factors = coupling
-    r, rhs, term, solution = np.empty((n, 3)), np.empty(n), np.empty(n), np.empty(n)
-    matrix = np.empty(neighbors.shape[0])
+    r, rhs, solution = np.empty((n, 3)), np.empty(n), np.empty(n)
     for c in range(n):
-        old = difference(x, pairs[c, 0], pairs[c, 1], box)
-        length = np.sqrt(dot(old, old))
-        for d in range(3):
-            r[c, d], found[c, d] = old[d], old[d] / length
-        found[c, 3] = 0.0
-    for c in range(n):
-        for k in range(start[c], start[c + 1]):
-            o = neighbors[k]
-            cosine = found[c, 0] * found[o, 0] + found[c, 1] * found[o, 1] + found[c, 2] * found[o, 2]
-            matrix[k] = factors[k] * cosine
+        r[c, 0], r[c, 1], r[c, 2] = difference(x, pairs[c, 0], pairs[c, 1], box)
+    matrix = _begin(r, coupling, found)
     for iteration in range(iterations + 1):
         for c in range(n):
             i, j = pairs[c, 0], pairs[c, 1]
@@ -126,21 +116,83 @@ def lincs(x, moves, inverse_mass, pairs, targets, coupling, box, order, iteratio
                 left = 2.0 * lengths[c] * lengths[c] - square
                 gap = lengths[c] - (np.sqrt(left) if left > 0.0 else 0.0)
             rhs[c] = solution[c] = weights[c] * gap
-        for _ in range(order):
-            for c in range(n):
-                value = 0.0
-                for k in range(start[c], start[c + 1]):
-                    value += matrix[k] * rhs[neighbors[k]]
-                term[c] = value
-                solution[c] += value
-            rhs, term = term, rhs
+        _solve(rhs, solution, coupling, matrix, order)
+        _change(moves, inverse_mass, pairs, weights, solution, found)
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def lincs_velocities(x, v, inverse_mass, pairs, weights, coupling, box, order, iterations, found):
+    """Take out of velocities (n, 3) float64 what changes the lengths of constraints.
+
+    Parameters
+    ----------
+    v : OUTPUT, changed.
+    weights : (c,) float64
+    iterations : int
+        The same again for what the series leaves.
+    found : (c, 4) float64
+        OUTPUT, as of `lincs`; atoms have changed by -1/m and 1/m times the product, amu nm/ps.
+    x, inverse_mass, pairs, coupling, box, order : as for `lincs`
+    """
+    n = pairs.shape[0]
+    r, rhs, solution = np.empty((n, 3)), np.empty(n), np.empty(n)
+    for c in range(n):
+        r[c, 0], r[c, 1], r[c, 2] = difference(x, pairs[c, 0], pairs[c, 1], box)
+    matrix = _begin(r, coupling, found)
+    for _ in range(iterations + 1):
         for c in range(n):
             i, j = pairs[c, 0], pairs[c, 1]
-            multiplier = weights[c] * solution[c]
-            found[c, 3] += multiplier
+            apart = 0.0
             for d in range(3):
-                moves[i, d] -= inverse_mass[i] * multiplier * found[c, d]
-                moves[j, d] += inverse_mass[j] * multiplier * found[c, d]
+                apart += found[c, d] * (v[i, d] - v[j, d])
+            rhs[c] = solution[c] = weights[c] * apart
+        _solve(rhs, solution, coupling, matrix, order)
+        _change(v, inverse_mass, pairs, weights, solution, found)
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def _begin(r, coupling, found):
+    """Directions of constraints into `found`, with multipliers of 0; the matrix of the series."""
+    start, neighbors, factors = coupling
+    for c in range(r.shape[0]):
+        length = np.sqrt(r[c, 0] * r[c, 0] + r[c, 1] * r[c, 1] + r[c, 2] * r[c, 2])
+        for d in range(3):
+            found[c, d] = r[c, d] / length
+        found[c, 3] = 0.0
+    matrix = np.empty(neighbors.shape[0])
+    for c in range(r.shape[0]):
+        for k in range(start[c], start[c + 1]):
+            o = neighbors[k]
+            cosine = found[c, 0] * found[o, 0] + found[c, 1] * found[o, 1] + found[c, 2] * found[o, 2]
+            matrix[k] = factors[k] * cosine
+    return matrix
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def _solve(rhs, solution, coupling, matrix, order):
+    """Add the further terms of the series to a solution, whose first is `rhs`, which is lost."""
+    start, neighbors, _ = coupling
+    term = np.empty(rhs.shape[0])
+    for _ in range(order):
+        for c in range(rhs.shape[0]):
+            value = 0.0
+            for k in range(start[c], start[c + 1]):
+                value += matrix[k] * rhs[neighbors[k]]
+            term[c] = value
+            solution[c] += value
+        rhs, term = term, rhs
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def _change(vectors, inverse_mass, pairs, weights, solution, found):
+    """Let constraints act on moves or velocities."""
+    for c in range(pairs.shape[0]):
+        i, j = pairs[c, 0], pairs[c, 1]
+        multiplier = weights[c] * solution[c]
+        found[c, 3] += multiplier
+        for d in range(3):
+            vectors[i, d] -= inverse_mass[i] * multiplier * found[c, d]
+            vectors[j, d] += inverse_mass[j] * multiplier * found[c, d]
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
@@ -177,15 +229,18 @@ def apply_moves(x, v, rows, moves, inverse, dt):
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def add_virial(x, pairs, box, found, n_owned, dt, virial, virial_scale):
-    """Add r (x) f of the constraints whose first atom is owned; see `leapfrog_settle` for the last two."""
+def add_virial(x, pairs, box, found, n_owned, over, virial, virial_scale):
+    """Add r (x) f of the constraints whose first atom is owned, f being multipliers over `over`.
+
+    That is the squared length of a step for moves, a time for velocities. See `leapfrog_settle` for the last two.
+    """
     for c in range(pairs.shape[0]):
         if pairs[c, 0] >= n_owned:
             continue
         old = difference(x, pairs[c, 0], pairs[c, 1], box)
         for a in range(3):
             for b in range(3):
-                value = -old[a] * found[c, 3] * found[c, b] / (dt * dt)
+                value = -old[a] * found[c, 3] * found[c, b] / over
                 if virial_scale > 0.0:
                     virial[3 * a + b] += np.int64(np.rint(value * virial_scale))
                 else:
