@@ -191,6 +191,8 @@ def test_folder_that_cannot_be_made_is_an_error_before_the_run(tmp_path, capsys,
     (tmp_path / "file").write_text("")
     assert main(["run", *water, "-o", str(tmp_path / "file" / "out"), "--device", "cpu"]) == 4
     assert "cannot be made" in capsys.readouterr().err
+    assert main(["build", "water", "--atoms", "1500", "-o", str(tmp_path / "file" / "out")]) == 4
+    assert "cannot be made" in capsys.readouterr().err
 
 
 def test_folder_that_is_read_only_is_an_error_before_the_run(tmp_path, capsys, water, monkeypatch):

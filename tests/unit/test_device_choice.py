@@ -37,6 +37,21 @@ def lacking_gpu(gpu, monkeypatch):
     monkeypatch.setattr(device, "kinds_without_kernel", lambda _terms: ["bond"])
 
 
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        ({"transport": "nccl", "ranks": 2}, "--transport nccl"),
+        ({"ranks_per_gpu": 2, "ranks": 2}, "--ranks-per-gpu 2"),
+    ],
+)
+def test_what_only_gpus_have_is_refused_on_cpus(monkeypatch, given, what):
+    monkeypatch.setattr(device, "has_driver", lambda: False)
+    with pytest.raises(TransportError, match=f"{what}: needs GPUs; this machine has no NVIDIA driver"):
+        device.choose_device(RunOptions(device="auto", **given))
+    with pytest.raises(TransportError, match=f"{what}: needs GPUs; leave out --device cpu"):
+        device.choose_device(RunOptions(device="cpu", **given))
+
+
 def test_auto_takes_a_gpu_that_is_there(gpu):
     options = device.choose_device(RunOptions(device="auto"))
     assert options.device == "cuda"
@@ -83,8 +98,11 @@ def test_ranks_that_cannot_be_shared_out_are_refused(gpu):
         device.choose_device(RunOptions(device="cuda", ranks=3, ranks_per_gpu=2))
 
 
-def test_several_ranks_leave_gpus_that_cannot_compute_the_system_before_they_are_started(lacking_gpu):
-    options = device.choose_device(RunOptions(device="auto", ranks=2, ranks_per_gpu=2))
+def test_several_ranks_leave_gpus_that_cannot_compute_the_system_before_they_are_started(
+    lacking_gpu, monkeypatch
+):
+    monkeypatch.setattr(device, "count_devices", lambda: 2)
+    options = device.choose_device(RunOptions(device="auto", ranks=2))
     assert device.fit_device(options, TOPOLOGY, SETTINGS).device == "cpu"
     with pytest.raises(ConfigError, match=LACKING):
         device.fit_device(options, TOPOLOGY, SETTINGS, started=True)

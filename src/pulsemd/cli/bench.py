@@ -19,6 +19,7 @@ from pulsemd.cli.md_bench import MdBench
 from pulsemd.halo.launch import launch_gpus
 from pulsemd.halo.rungs.bench import HaloBench
 from pulsemd.halo.rungs.ladder import GPU_RUNGS
+from pulsemd.io.output import make_folder
 
 COLUMNS: Final = (
     "date", "commit", "device", "n_gpus", "n_ranks", "grid", "plan", "transport", "path", "precision", "system",
@@ -158,19 +159,6 @@ def _write(folder: Path, rows: Sequence[dict[str, Any]]) -> list[Path]:
     path = _write_csv(folder, "halo__exchange", rows, COLUMNS)
     plot = path.with_suffix(".png")
     return [path, plot] if draw(rows, plot) else [path]
-
-
-def make_folder(folder: Path) -> None:
-    """Make a folder for results, if there is none.
-
-    Raises
-    ------
-    OutputError
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"{folder}: {error.strerror}; choose another -o") from error
 
 
 def _write_csv(folder: Path, name: str, rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> Path:

@@ -9,14 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pulsemd.base.errors import ConfigError, InputError, OutputError, TransportError
+from pulsemd.base.errors import ConfigError, InputError, OutputError
 from pulsemd.cli.request import RunRequest, input_files, output_options, run_options
 from pulsemd.cli.started import started_as
 from pulsemd.engine.device import choose_device, fit_device
-from pulsemd.halo import TRANSPORTS, launch, launch_gpus, open_transport
+from pulsemd.halo import launch, launch_gpus, open_transport
 from pulsemd.io.checkpoint import NAME
 from pulsemd.io.gromacs.mdp import read_settings
 from pulsemd.io.gromacs.system import read_top
+from pulsemd.io.output import make_folder
 from pulsemd.io.xdr import load_chemfiles
 
 RESULTS = (
@@ -42,7 +43,7 @@ def main(args: argparse.Namespace) -> int:
         count_images=output.get("positions") == "unwrapped",
         trace=args.command == "run" and args.trace,
     )
-    asked, options = options.device, choose_device(options)
+    options = choose_device(options)
     if (
         options.several_on_gpus and not options.device_asked
     ):  # one rank can still change when it has read the system
@@ -54,9 +55,6 @@ def main(args: argparse.Namespace) -> int:
             settings.constraint_algorithm,
         )
         options = fit_device(options, topology, settings)
-    if options.device == "cpu" and options.rung not in TRANSPORTS:
-        why = "leave out --device cpu" if asked == "cpu" else options.device_reason
-        raise TransportError(f"--transport {options.rung}: needs GPUs; {why}")
     restart = _checkpoint_file(args) if args.command == "run" else None
     if settings.minimises and args.command == "run":
         _check_minimisation(args)
@@ -183,10 +181,7 @@ def _prepare(out: str, first: bool, append: bool) -> Path:
     folder = Path(out)
     if not first:
         return folder
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"{folder}: cannot be made: {error.strerror}; choose another -o") from error
+    make_folder(folder)
     if not os.access(folder, os.W_OK | os.X_OK):
         raise OutputError(f"{folder}: cannot be written to; choose another -o")
     for name in RESULTS:

@@ -14,7 +14,7 @@ from pulsemd.engine.rank import Rank
 from pulsemd.engine.system import System
 from pulsemd.engine.verlet_rank import VerletRank
 from pulsemd.forcefield.settings import RunSettings
-from pulsemd.halo import Transport
+from pulsemd.halo import TRANSPORTS, Transport
 from pulsemd.halo.rungs.ladder import GPU_RUNGS
 from pulsemd.kernels.bonded.gpu import kinds_without_kernel
 from pulsemd.kernels.update.cuda_programs import MAX_BATHS
@@ -35,10 +35,10 @@ def choose_device(options: RunOptions) -> RunOptions:
     Raises
     ------
     TransportError
-        If a GPU is asked for and cannot be used; the message says why.
+        If a GPU is asked for, by itself or by what only GPUs have, and cannot be used; the message says why.
     """
     if options.device == "cpu":
-        return options
+        return _on_cpus(options, "as asked for")
     problem = _problem(options)
     if problem is None:
         asked = options.device == "cuda"
@@ -48,7 +48,17 @@ def choose_device(options: RunOptions) -> RunOptions:
         return replace(options, device="cuda", device_reason=reason, device_asked=asked)
     if options.device == "cuda":
         raise TransportError(f"--device cuda: {problem}")
-    return replace(options, device="cpu", device_reason=problem)
+    return _on_cpus(options, problem)
+
+
+def _on_cpus(options: RunOptions, reason: str) -> RunOptions:
+    """The options with CPUs, unless they name what only GPUs have."""
+    why = "leave out --device cpu" if options.device == "cpu" else reason
+    if options.transport not in (None, *TRANSPORTS):
+        raise TransportError(f"--transport {options.transport}: needs GPUs; {why}")
+    if options.ranks_per_gpu > 1:
+        raise TransportError(f"--ranks-per-gpu {options.ranks_per_gpu}: needs GPUs; {why}")
+    return replace(options, device="cpu", device_reason=reason)
 
 
 def _problem(options: RunOptions) -> str | None:
@@ -107,7 +117,7 @@ def fit_device(
         return options
     if options.device_asked or (started and options.several_on_gpus):
         raise ConfigError(f"--device cuda: {problem}; use --device cpu")
-    return replace(options, device="cpu", device_reason=problem)
+    return _on_cpus(options, problem)
 
 
 def _system_problem(topology: Topology, settings: RunSettings, ranks: int) -> str | None:

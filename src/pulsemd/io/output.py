@@ -16,6 +16,19 @@ from pulsemd.base.errors import InputError, OutputError
 log = logging.getLogger(__name__)
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder for results, if there is none.
+
+    Raises
+    ------
+    OutputError
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be made: {error.strerror}; choose another -o") from error
+
+
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
     """Name of a temporary file that becomes `path` at the end, in one step and safely on the disk.

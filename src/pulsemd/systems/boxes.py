@@ -22,6 +22,7 @@ from pulsemd.base.units import ATOMIC_MASS_PER_NM3
 from pulsemd.io.gromacs.gro import read_gro
 from pulsemd.io.gromacs.gro_writer import write_gro
 from pulsemd.io.gromacs.system import read_top
+from pulsemd.io.output import make_folder, replacing, write_whole
 from pulsemd.systems.catalog import SystemFiles, system_files
 from pulsemd.topology.records import MoleculeType
 
@@ -122,6 +123,8 @@ def build_system(name: str, n_atoms: int, directory: str | Path) -> BuiltSystem:
         If the system cannot be built or `n_atoms` is too small.
     InputError
         If one of the three files is there already.
+    OutputError
+        If they cannot be written.
     """
     if name not in BUILDABLE:
         raise ConfigError(f"'{name}' comes in one size only; there are others of: {', '.join(BUILDABLE)}")
@@ -138,17 +141,18 @@ def build_system(name: str, n_atoms: int, directory: str | Path) -> BuiltSystem:
     edge = float(np.cbrt(mass * ATOMIC_MASS_PER_NM3 / tile.density))
     molecules = _fill(tile, counts, edge)
 
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     head, section, _ = bundled.topology.read_text(encoding="utf-8").rpartition("[ molecules ]\n")
     rows = "".join(f"{kind.kind.name}  {len(kind)}\n" for kind in molecules)
-    paths[1].write_text(head + section + rows, encoding="utf-8")
-    paths[2].write_bytes(bundled.parameters.read_bytes())
+    write_whole(paths[1], [(head + section + rows).encode()])
+    write_whole(paths[2], [bundled.parameters.read_bytes()])
     topology, _ = read_top(paths[1])
     positions = np.concatenate([kind.atoms(slice(None)).reshape(-1, 3) for kind in molecules])
     title = (
         f"{bundled.description.split(',')[0]}, {topology.n_molecules} molecules at {tile.density:g} kg m^-3"
     )
-    write_gro(paths[0], topology, positions, None, np.eye(3) * edge, title)
+    with replacing(paths[0]) as temporary:
+        write_gro(temporary, topology, positions, None, np.eye(3) * edge, title)
     return BuiltSystem(topology.n_atoms, edge, *paths)
 
 
