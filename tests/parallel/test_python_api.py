@@ -8,6 +8,7 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import pulsemd
@@ -158,6 +159,18 @@ def test_closed_simulation_refuses_to_run():
 def test_settings_are_checked_like_a_file(settings, message):
     with pytest.raises(InputError, match=message):
         water(**settings)
+
+
+def test_groups_of_an_index_file_are_found(tmp_path):
+    (tmp_path / "index.ndx").write_text("[ Wall ]\n1 2 3\n")
+    frozen = {"freezegrps": "Wall", "freezedim": "Y Y Y"}
+    with pytest.raises(InputError, match="there is no group Wall"):
+        water(**frozen)
+    with water(**frozen, index=tmp_path / "index.ndx") as sim:
+        before = sim.positions
+        after = sim.run(3).positions
+    np.testing.assert_array_equal(after[:3], before[:3])
+    assert (after[3:] != before[3:]).any(1).all()
 
 
 def test_thermostat_groups_without_some_atoms_are_refused():

@@ -112,6 +112,7 @@ class Simulation:
         timeout: float | None = None,
         include: Sequence[Path] = (),
         reference: Path | None = None,
+        index: Path | None = None,
         pair_potential: PairPotential | FunctionType | None = None,
         **settings: Any,
     ) -> Simulation:
@@ -128,6 +129,8 @@ class Simulation:
             Folders searched for included files.
         reference : path of a .gro file, optional
             Reference positions of position restraints.
+        index : path of a .ndx file, optional
+            Groups besides the default ones.
         pair_potential : PairPotential or function, optional
             In place of Lennard-Jones, see `PairPotential`.
         **settings
@@ -140,7 +143,7 @@ class Simulation:
         DomainError, TransportError
             If the request does not fit the system or this machine.
         """
-        system = system_from_gromacs(conf, top, mdp, include, reference, pair_potential, settings)
+        system = system_from_gromacs(conf, top, mdp, include, reference, index, pair_potential, settings)
         return cls._start(
             system,
             ranks,

@@ -26,6 +26,7 @@ def system_from_gromacs(
     mdp: Path | None,
     include: Sequence[Path],
     reference: Path | None,
+    index: Path | None,
     pair_potential: PairPotential | FunctionType | None,
     settings: Mapping[str, Any],
 ) -> System:
@@ -33,7 +34,7 @@ def system_from_gromacs(
 
     Parameters
     ----------
-    conf, top, mdp, include, reference, pair_potential
+    conf, top, mdp, include, reference, index, pair_potential
         As for `pulsemd.Simulation.from_gromacs`.
     settings : mapping
         .mdp options by name; they win over the file.
@@ -46,7 +47,7 @@ def system_from_gromacs(
     base = RunSettings() if mdp is None else read_settings(mdp)[0]
     chosen = override_settings(base, settings).with_drawn_seeds()
     topology, table, start, chosen = read_system(conf, top, replace(chosen, nsteps=-1), include, reference)
-    groups = Groups(topology)
+    groups = Groups(topology, index)
     groups.check_coupling(chosen.tc_grps)
     topology, frozen_mass = frozen_topology(topology, chosen, groups)
     system = prepare_system(
