@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from pulsemd.base.cache import cache_folder, writing_to
@@ -148,14 +149,18 @@ def _open_cache(folder: Path) -> Any:
     return _core()[1].FileStreamProgramCache(folder, max_size_bytes=_CACHE_BYTES)
 
 
-@cache
+_LOADING = Lock()
+"""Threads that load the compiler at once would see parts of it."""
+
+
 def _core() -> tuple[Any, Any]:
     """The modules cuda.core and cuda.core.utils."""
-    try:
-        import cuda.core
-        import cuda.core.utils
-    except ImportError as error:
-        raise TransportError(
-            f"--device cuda: the CUDA compiler is not installed ({error}); install pulsemd[cuda]"
-        ) from error
-    return cuda.core, cuda.core.utils
+    with _LOADING:
+        try:
+            import cuda.core
+            import cuda.core.utils
+        except ImportError as error:
+            raise TransportError(
+                f"--device cuda: the CUDA compiler is not installed ({error}); install pulsemd[cuda]"
+            ) from error
+        return cuda.core, cuda.core.utils
