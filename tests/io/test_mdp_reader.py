@@ -127,7 +127,12 @@ def test_mdp_frozen_minimisation_with_the_barostat_of_the_run_accepted(tmp_path:
         ("nsteps = 1_000\n", 1, "not a valid value"),
         ("integrator = bd\n", 1, "integrator = bd: supported: md, md-vv, sd"),
         ("integrator = md-vv-avek\n", 1, "supported with md only; use that, or md-vv"),
-        (f"integrator = md-vv\n{SWINGING}", 2, "not supported with integrator = md-vv.*; use v-"),
+        (
+            f"integrator = md-vv\n{SWINGING}{SCALED}",
+            6,
+            "md-vv and tcoupl = nose-hoover; use tcoupl = v-rescale",
+        ),
+        (f"integrator = md-vv\n{SWINGING}nh-chain-length = 0\n", 6, "nh_chain_length = 0: from 1 to 100"),
         ("integrator = md-vv\npcoupl = parrinello-rahman\n", 2, "nor does gmx have it; use c-rescale"),
         ("integrator = sd\n", 1, "integrator = sd needs tc_grps"),
         (f"{ANNEALED}{SWINGING}", 1, "annealing is not supported with tcoupl = nose-hoover; use v-rescale"),

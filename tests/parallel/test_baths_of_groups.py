@@ -25,6 +25,7 @@ CASES = {
     "nose-hoover": {"tcoupl": "nose-hoover", "nsttcouple": 2} | BOX,
     "one not coupled": {"tcoupl": "berendsen", "tau_t": "-1 0.5"},
     "md-vv": {"integrator": "md-vv", "tcoupl": "v-rescale", "nstcomm": 5},
+    "chains": {"integrator": "md-vv", "tcoupl": "nose-hoover", "nsttcouple": 2, "nh_chain_length": 4},
     "sd": {"integrator": "sd", "tcoupl": "no"},
 }
 

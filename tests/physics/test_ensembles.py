@@ -48,6 +48,11 @@ def test_energies_of_thermostat_and_box_are_conserved_with_those_of_the_atoms(na
     assert found["conserved"][5:].std() < 0.08 * found["total"][5:].std()
 
 
+def test_energies_of_chains_of_thermostats_are_conserved_with_those_of_the_atoms():
+    found = records("water-ethanol", 500, integrator="md-vv", tcoupl="nose-hoover", tau_t=0.5, nsttcouple=5)
+    assert found["conserved"][5:].std() < 0.08 * found["total"][5:].std()
+
+
 def test_work_of_weak_coupling_is_that_of_the_energy_it_takes():
     found = records("water-ethanol", 500, tcoupl="berendsen", tau_t=0.2, pcoupl="berendsen", **PRESSURE)
     assert found["conserved"][5:].std() < 0.2 * found["total"][5:].std()

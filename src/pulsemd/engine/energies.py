@@ -57,6 +57,11 @@ class Kinetic:
         inside = 0.5 * (energy - along_z)
         return np.array([inside, inside, along_z])
 
+    def scaled(self, factors: NDArray[np.float64]) -> Kinetic:
+        """Where velocities are multiplied by factors (g,); momentum stays that before."""
+        square = factors * factors
+        return Kinetic(self.energy * square, self.momentum, self.along_z * square)
+
     def without_drift(self, mass: NDArray[np.float64]) -> tuple[NDArray[np.float64], Kinetic]:
         """Velocity of the centre of mass (3,), nm/ps, and what is left without it; mass (g,) of the groups, amu."""
         com = self.momentum.sum(0) / mass.sum()

@@ -15,8 +15,10 @@ from pulsemd.engine.extended import (
     Extended,
     Friction,
     accelerate_box,
+    advance_chains,
     advance_thermostat,
     box_energy,
+    chain_energy,
     friction_of,
     move_box,
     thermostat_energy,
@@ -51,7 +53,9 @@ class Ensemble:
         self.free = Friction(ones, ones, 0.0 * ones)
         self.cell = self.searched_cell = system.cell
         self.thermostat_work = self.barostat_work = 0.0
-        self.extended = Extended(others=(0.0, 0.0) * (n - 1))
+        self._has_chains = system.settings.has_chains
+        length = system.settings.nh_chain_length if self._has_chains else 1
+        self.extended = Extended(others=(0.0, 0.0) * (n * length - 1))
         self.strained = ""
 
     def take_up(self, earlier: Continuation) -> None:
@@ -61,18 +65,35 @@ class Ensemble:
 
     # ---- temperature --------------------------------------------------------------------------------------------
 
+    def end_step(self, step: int, found: Kinetic) -> tuple[Float64, Kinetic]:
+        """With chains: what they do at the end of a coupling interval that leads to this full step; factors (g,) on the
+        velocities of groups, and their kinetic energy after that."""
+        system = self._system
+        begins = step == system.step and system.continuation is None
+        if not self._has_chains or begins:
+            return np.ones(len(self._n_dof)), found
+        scale = self._advance_chains(found)
+        return scale, found.scaled(scale)
+
+    def _advance_chains(self, found: Kinetic) -> Float64:
+        s = self._system.settings
+        self.extended, scale = advance_chains(s, self.extended, found.energy, self._n_dof)
+        self.thermostat_work = -chain_energy(s, self.extended, self._n_dof)
+        return scale
+
     def couple(self, step: int, old: Kinetic) -> tuple[Friction, Kinetic]:
         """What the thermostat does to a step with these old velocities, and their kinetic energy after that."""
         s = self._system.settings
+        if self._has_chains:
+            scale = self._advance_chains(old)
+            return replace(self.free, scale=scale), old.scaled(scale)
         if s.tcoupl == "nose-hoover":
             self.extended = advance_thermostat(s, self.extended, old.energy, self._n_dof)
             self.thermostat_work = -thermostat_energy(s, self.extended, self._n_dof)
             return friction_of(s, self.extended), old
         scale = np.array([self._factor(step, group, float(k)) for group, k in enumerate(old.energy)])
-        square = scale * scale
-        self.thermostat_work += float(old.energy @ (square - 1.0))
-        coupled = Kinetic(old.energy * square, old.momentum, old.along_z * square)
-        return replace(self.free, scale=scale), coupled
+        self.thermostat_work += float(old.energy @ (scale * scale - 1.0))
+        return replace(self.free, scale=scale), old.scaled(scale)
 
     def _factor(self, step: int, group: int, kinetic: float) -> float:
         s, n_dof = self._system.settings.at_step(step), float(self._n_dof[group])

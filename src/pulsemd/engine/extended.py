@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from pulsemd.base.units import BAR, BOLTZMANN
 from pulsemd.engine.cell import Cell
 from pulsemd.forcefield.settings import HeatBath, RunSettings
+from pulsemd.kernels.update.chains import WEIGHTS, advance_chain
 
 Float64 = NDArray[np.float64]
 
@@ -36,7 +37,8 @@ class Extended:
     inside, along_z : float, 1/ps
         Relative rates of change of lengths along x and y, and along z.
     others : tuple of float
-        The first two of further coupling groups.
+        The first two of further coupling groups, or with velocity Verlet of further thermostats of chains, those of one
+        group after the other.
     """
 
     xi: float = 0.0
@@ -58,7 +60,7 @@ class Extended:
 
     @property
     def heat(self) -> tuple[Float64, Float64]:
-        """`xi` and `friction` of each coupling group, (g,) each."""
+        """`xi` and `friction` of each coupling group, (g,) each, or of all thermostats of chains."""
         found = np.array([self.xi, self.friction, *self.others]).reshape(-1, 2)
         return found[:, 0], found[:, 1]
 
@@ -125,6 +127,41 @@ def thermostat_energy(s: RunSettings, now: Extended, n_dof: Float64) -> float:
     coupled = inverse_mass > 0
     kinetic = 0.5 * friction[coupled] ** 2 / inverse_mass[coupled]
     return float(BOLTZMANN * n_dof[coupled] @ (kinetic + wanted[coupled] * xi[coupled]))
+
+
+def chain_masses(s: RunSettings, n_dof: Float64) -> Float64:
+    """1/Q of gmx for the thermostats of chains, (g, n), 1/(kJ/mol ps^2); 0 where a group is not coupled."""
+    found = np.zeros((len(s.baths), s.nh_chain_length))
+    for row, bath, n in zip(found, s.baths, n_dof, strict=True):
+        if bath.tau_t > 0 and n > 0:
+            row[:] = 1.0 / ((bath.tau_t / (2.0 * math.pi)) ** 2 * BOLTZMANN * bath.ref_t)
+            row[0] /= n
+    return found
+
+
+def advance_chains(
+    s: RunSettings, before: Extended, kinetic: Float64, n_dof: Float64
+) -> tuple[Extended, Float64]:
+    """The chains after half of a coupling interval, and factors (g,) on velocities; `kinetic` (g,) in kJ/mol."""
+    masses = chain_masses(s, n_dof)
+    xi, friction = (values.reshape(masses.shape).copy() for values in before.heat)
+    scale = np.ones(len(masses))
+    for g, bath in enumerate(s.baths):
+        if masses[g, 0] > 0:
+            of_group = (float(kinetic[g]), float(n_dof[g]), BOLTZMANN * bath.ref_t)
+            scale[g] = advance_chain(xi[g], friction[g], masses[g], *of_group, s.nsttcouple * s.dt, WEIGHTS)
+    return before.with_heat(xi.ravel(), friction.ravel()), scale
+
+
+def chain_energy(s: RunSettings, now: Extended, n_dof: Float64) -> float:
+    """Energy of the chains, kJ/mol."""
+    masses = chain_masses(s, n_dof)
+    xi, friction = (values.reshape(masses.shape) for values in now.heat)
+    wanted = np.ones(masses.shape) * BOLTZMANN * np.array([bath.ref_t for bath in s.baths])[:, None]
+    wanted[:, 0] *= n_dof
+    coupled = masses > 0
+    kinetic = 0.5 * friction[coupled] ** 2 / masses[coupled]
+    return float((kinetic + wanted[coupled] * xi[coupled]).sum())
 
 
 def box_softness(s: RunSettings) -> Float64:

@@ -52,7 +52,10 @@ class VerletRank(Rank):
             if flags.remove_com:
                 com, kinetic = kinetic.without_drift(self._coupling.mass)
             if flags.thermostat:
+                before, kinetic = self._ensemble.end_step(flags.step, kinetic)
+                works = self._ensemble.works()
                 friction, _ = self._ensemble.couple(flags.step, kinetic)
+                friction = replace(friction, scale=before * friction.scale)
             if flags.couples:
                 self.velocities[...] = self.full_velocities
                 friction, first[:] = half_kick(friction), 0

@@ -59,6 +59,8 @@ class RunSettings:
         Groups in the trajectory, none meaning all atoms; groups of the thermostat, see `baths`.
     tau_t, ref_t : float, or tuple of float
         One number for every group alike, or one for each; -1 and 0 without a thermostat.
+    nh_chain_length : int
+        Thermostats of each chain of Nose and Hoover's, with velocity Verlet; leap-frog has one.
     annealing : tuple of str
         'no', 'single' or 'periodic' for each of ``tc_grps``; none without annealing, see `schedules`.
     annealing_npoints, annealing_time, annealing_temp : tuples
@@ -137,6 +139,7 @@ class RunSettings:
     tc_grps: tuple[str, ...] = ()
     tau_t: float | tuple[float, ...] = -1.0
     ref_t: float | tuple[float, ...] = 0.0
+    nh_chain_length: int = 10
     annealing: tuple[str, ...] = ()
     annealing_npoints: tuple[int, ...] = ()
     annealing_time: tuple[float, ...] = ()
@@ -174,6 +177,11 @@ class RunSettings:
     def full_steps(self) -> bool:
         """Whether velocities that are given and reported belong to the time of the positions."""
         return self.integrator == "md-vv"
+
+    @property
+    def has_chains(self) -> bool:
+        """Whether the thermostats are chains of Nose and Hoover's."""
+        return self.full_steps and self.tcoupl == "nose-hoover"
 
     @property
     def has_temperature(self) -> bool:

@@ -187,6 +187,9 @@ class _Reader:
             self.ignored.append("rvdw_switch (only for vdw_modifier = force-switch or potential-switch)")
         self._note_other_electrostatics(settings)
         self._note_options_of_others(settings)
+        if not settings.has_chains and "nh_chain_length" in self.values:
+            settings = replace(settings, nh_chain_length=DEFAULTS["nh_chain_length"])
+            self.ignored.append("nh_chain_length (only with integrator = md-vv and tcoupl = nose-hoover)")
         return replace(settings, ignored=tuple(self.ignored))
 
     def _resolve_types(self) -> dict[str, Any]:
@@ -337,13 +340,15 @@ class _Reader:
         return s
 
     def _check_velocity_verlet(self, s: RunSettings) -> None:
-        """Variables of a thermostat's or a box's own are those of leap-frog here."""
-        if s.tcoupl == "nose-hoover":
+        """Parrinello and Rahman's box is one of leap-frog; chains have a length and no barostat."""
+        if s.tcoupl == "nose-hoover" and s.pcoupl != "no":
             self.refuse(
-                "tcoupl",
-                "tcoupl = nose-hoover is not supported with integrator = md-vv, where it is a chain; use v-rescale, or "
-                "integrator = md",
+                "pcoupl",
+                f"pcoupl = {s.pcoupl} is not supported with integrator = md-vv and tcoupl = nose-hoover; use tcoupl = "
+                "v-rescale, or integrator = md",
             )
+        if s.tcoupl == "nose-hoover" and not 1 <= s.nh_chain_length <= 100:
+            self.refuse("nh_chain_length", f"nh_chain_length = {s.nh_chain_length}: from 1 to 100", "tcoupl")
         if s.pcoupl == "parrinello-rahman":
             self.refuse(
                 "pcoupl",

@@ -142,6 +142,7 @@ HONOURED: Mapping[str, Callable[[str], Any]] = {
     "tc_grps": group_names,
     "tau_t": reals_of_groups,
     "ref_t": reals_of_groups,
+    "nh_chain_length": integer,
     "annealing": choices("no", "single", "periodic"),
     "annealing_npoints": integers,
     "annealing_time": reals,
@@ -189,7 +190,6 @@ _GROUPS: Mapping[str, str] = {
     "only for other integrators": "bd_fric niter fcstep nstcgsteep rtpi",
     "only for lattice sums of dispersion": "ewald_rtol_lj lj_pme_comb_rule",
     "only for switched Coulomb or tabulated potentials": "rcoulomb_switch table_extension",
-    "leap-frog has one thermostat, no chain": "nh_chain_length print_nose_hoover_chain_variables",
     "SHAKE needs no over-relaxation here": "shake_sor",
     "only with walls": "wall_type wall_r_linpot wall_atomtype wall_density wall_ewald_zfac",
     "only with restraints": "disre_weighting disre_mixed nstdisreout orire_fc orire_tau "
@@ -201,7 +201,8 @@ _GROUPS: Mapping[str, str] = {
     "sc_coul sc_gapsys_scale_linpoint_lj sc_gapsys_scale_linpoint_q sc_gapsys_sigma_lj separate_dhdl_file "
     "dhdl_derivatives dh_hist_size dh_hist_spacing",
     "only with simulated tempering": "simulated_tempering_scaling sim_temp_low sim_temp_high",
-    "output files have their own format": "compressed_x_precision simulation_part energygrps",
+    "output files have their own format": "print_nose_hoover_chain_variables "
+    "compressed_x_precision simulation_part energygrps",
     "not used by GROMACS either": "title cpp ns_type optimize_fft domain_decomposition nstcheckpoint rlistlong "
     "nstcalclr user1_grps user2_grps userint1 userint2 userint3 userint4 userreal1 userreal2 userreal3 userreal4",
 }
