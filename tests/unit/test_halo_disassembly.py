@@ -7,8 +7,11 @@ before a peer may write there again: to them such rows are constant, and they ar
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import subprocess
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -33,11 +36,18 @@ def disassembler() -> str:
     return path
 
 
-def disassemble(program: CudaProgram, folder) -> str:
-    cubin = folder / "program.cubin"
-    cubin.write_bytes(compile_program(program, ARCHITECTURE))
-    command = [disassembler(), "--print-code", str(cubin)]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+def disassemble(programs: Sequence[CudaProgram], folder) -> list[str]:
+    """Machine code of programs as text; on every core."""
+    tool = disassembler()
+
+    def code(number: int) -> str:
+        cubin = folder / f"{number}.cubin"
+        cubin.write_bytes(compile_program(programs[number], ARCHITECTURE))
+        command = [tool, "--print-code", str(cubin)]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
+        return list(threads.map(code, range(len(programs))))
 
 
 EXCHANGES = {"forward.cu", "reverse.cu", "reduce.cu", "array_sum.cu", "barrier.cu", "direct.cu", "step.cu"}
@@ -52,8 +62,7 @@ UNPACKING = {"rows.cu"}
 def test_kernels_that_peers_write_to_have_no_non_coherent_load(file, tmp_path):
     found = [program for program in all_programs() if program.file == file]
     assert found
-    for program in found:
-        code = disassemble(program, tmp_path)
+    for program, code in zip(found, disassemble(found, tmp_path), strict=True):
         assert "LD" in code
         assert not NON_COHERENT.findall(code), program.name
 
@@ -69,9 +78,11 @@ def test_a_read_only_pointer_is_found_by_this_test(tmp_path):
         " to[threadIdx.x] = from[threadIdx.x]; }"
     )
     program = CudaProgram("pulsemd.halo.device", "copy.cu", generated=(("copy.cu", text),))
-    assert NON_COHERENT.findall(disassemble(program, tmp_path))
+    (code,) = disassemble([program], tmp_path)
+    assert NON_COHERENT.findall(code)
 
 
 def test_signals_are_stored_at_system_scope(tmp_path):
     program = next(program for program in programs() if program.file == "forward.cu")
-    assert SYSTEM_STORE.findall(disassemble(program, tmp_path))
+    (code,) = disassemble([program], tmp_path)
+    assert SYSTEM_STORE.findall(code)
