@@ -25,6 +25,8 @@ ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
 _INCLUDE = re.compile(r'^[ \t]*#include "([^"]+)"[ \t]*$', re.MULTILINE)
 _SHARED = "pulsemd.device"
 _CACHE_BYTES = 256 * 2**20
+_LOADING = Lock()
+"""Threads that load the compiler at once would see parts of it."""
 
 
 @dataclass(frozen=True)
@@ -147,10 +149,6 @@ def compile_program(program: CudaProgram, architecture: str, logs: Any = None) -
 @cache
 def _open_cache(folder: Path) -> Any:
     return _core()[1].FileStreamProgramCache(folder, max_size_bytes=_CACHE_BYTES)
-
-
-_LOADING = Lock()
-"""Threads that load the compiler at once would see parts of it."""
 
 
 def _core() -> tuple[Any, Any]:
