@@ -2,7 +2,7 @@
 
     python benchmarks/bench_conserved_gpu.py --out benchmarks/results --dhfr FOLDER
 
-Dihydrofolate reductase in water as in bench_npt_gpu.py, 2 fs, both precisions. The drift is the slope of a line through
+Dihydrofolate reductase in water as in bench_npt_gpu.py, 2 fs. The drift is the slope of a line through
 the conserved energy of every `EVERY`-th step, the first fifth left out, for the whole system and per atom. That of
 C-rescale is the second order of its noise, see docs/how_to/ensembles.md: it goes with 1 / tau-p, and is as large for
 any number of atoms.
@@ -71,9 +71,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--dhfr", type=Path, required=True)
     parser.add_argument("--steps", type=int, default=10_000)
+    parser.add_argument("--precisions", nargs="+", default=["fast", "reproducible"])
     options = parser.parse_args()
     system, rows = dhfr_system(options.dhfr, **OPTIONS), []
-    for precision, (name, changes) in product(("fast", "reproducible"), ENSEMBLES.items()):
+    for precision, (name, changes) in product(options.precisions, ENSEMBLES.items()):
         changed = replace(system, settings=replace(system.settings, nstpcouple=10, **changes))
         rows.append(measure(name, changed, precision, options.steps))
         write_rows(options.out, "drift_gpu", "dhfr-ensembles", rows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -84,7 +83,7 @@ def measure(system: System, ratios: Sequence[float], picoseconds: float, out: Pa
 
     Writes ``npt_gpu__fixed-volumes__DEVICEx1__COMMIT.csv``, a row for each volume.
     """
-    rows, s, start = [], system.settings, time.perf_counter()
+    rows, s = [], system.settings
     for ratio in ratios:
         at = in_volume(system, ratio)
         device, values = pressures(at, picoseconds)
@@ -97,9 +96,10 @@ def measure(system: System, ratios: Sequence[float], picoseconds: float, out: Pa
     found = {key: f"{value:.6g}" for key, (value, _) in expected.items()}
     found |= {f"{key}_error": f"{error:.2g}" for key, (_, error) in expected.items()}
     print("expected", found, flush=True)
-    steps = round(picoseconds / s.dt)
-    base = timed_row(device, [(time.perf_counter() - start) / (len(rows) * steps)], precision="fast")
-    base |= {"system": "dhfr, PME, NVT", "n_atoms": system.topology.n_atoms, "steps": steps}
+    base = timed_row(
+        device, [0.0], precision="fast", system="dhfr, PME, NVT", n_atoms=system.topology.n_atoms
+    )
+    base |= dict.fromkeys(("us_per_step", "us_min", "us_max"), "") | {"steps": round(picoseconds / s.dt)}
     names = ("at_volume", "pressure", "pressure_error")
     table = [dict(zip(names, (f"{value:.4f}" for value in row), strict=True)) for row in rows]
     write_rows(out, "npt_gpu", "fixed-volumes", [base | row | found for row in table])
