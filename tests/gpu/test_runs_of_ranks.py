@@ -29,13 +29,13 @@ def run(device, tmp_path):
         settings, nstlist=4, gen_seed=5, ld_seed=5, nstxout_compressed=4, nstenergy=4, nstcalcenergy=4
     )
 
-    def run(name, ranks, steps, restart=None, where="cuda", rung="nvshmem-fused", integrator="md", **options):
+    def run(name, ranks, steps, restart=None, where="cuda", rung="nvshmem-fused", given=None, **options):
         out = tmp_path / name
         out.mkdir()
         request = RunRequest(
             files.configuration,
             files.topology,
-            replace(settings, nsteps=steps, integrator=integrator),
+            replace(settings, nsteps=steps, **given or {}),
             options=RunOptions(
                 device=where, ranks=ranks, ranks_per_gpu=ranks, precision="reproducible", **options
             ),
@@ -81,11 +81,14 @@ def test_a_checkpoint_of_ranks_on_a_device_goes_on_with_any_number_of_ranks_and_
             assert (out / "trajectory.dcd").stat().st_size > 0
 
 
-@pytest.mark.parametrize("rung", ["nvshmem-fused", "nvshmem-step"])
-def test_velocity_verlet_of_ranks_that_share_a_device_is_that_of_one_rank_and_restarts(run, rung):
-    one, of_one = run("one", 1, 16, integrator="md-vv")
-    run("half", 2, 8, integrator="md-vv", rung=rung)
-    four, of_four = run("four", 4, 16, "half", integrator="md-vv", rung=rung)
+@pytest.mark.parametrize(
+    ("rung", "tcoupl"), [("nvshmem-fused", "nose-hoover"), ("nvshmem-step", "v-rescale")]
+)
+def test_velocity_verlet_of_ranks_that_share_a_device_is_that_of_one_rank_and_restarts(run, rung, tcoupl):
+    given = {"integrator": "md-vv", "tcoupl": tcoupl, "nsttcouple": 3, "tau_t": 0.1}
+    one, of_one = run("one", 1, 16, given=given)
+    run("half", 2, 8, given=given, rung=rung)
+    four, of_four = run("four", 4, 16, "half", given=given, rung=rung)
     assert of_four["trajectory_hash"] == of_one["trajectory_hash"]
     assert (four / "final.gro").read_bytes() == (one / "final.gro").read_bytes()
     last = [(out / "energies.csv").read_text().splitlines()[-1].split(",") for out in (one, four)]

@@ -167,12 +167,3 @@ def test_velocity_verlet_of_networks_on_gpus_is_refused_with_the_remedy():
         ConfigError, match=r"md-vv with constraints .* CPUs only: use constraints = h-bonds, or"
     ):
         device.fit_device(options, topology, verlet)
-
-
-def test_chains_of_thermostats_on_gpus_are_refused_with_the_remedy():
-    topology, _ = read_top(system_files("water").topology)
-    options = RunOptions(device="cuda", device_asked=True)
-    with pytest.raises(
-        ConfigError, match=r"chains of thermostats .* CPUs only: use v-rescale, or integrator = md"
-    ):
-        device.fit_device(options, topology, replace(SETTINGS, integrator="md-vv", tcoupl="nose-hoover"))

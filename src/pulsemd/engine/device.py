@@ -141,8 +141,6 @@ def _system_problem(topology: Topology, settings: RunSettings, ranks: int) -> st
 
 
 def _coupling_problem(settings: RunSettings) -> str | None:
-    if settings.has_chains:
-        return "chains of thermostats (md-vv with nose-hoover) run on CPUs only: use v-rescale, or integrator = md"
     if (n_baths := len(settings.baths)) > MAX_BATHS:
         return (
             f"{n_baths} tc-grps have a tau-t or ref-t of their own, and a GPU has room for {MAX_BATHS}: join groups, "

@@ -85,7 +85,7 @@ def gpu_cell(
         sums[VIRIAL : VIRIAL + 9],
         sums[N_SUMS:],
         fixed,
-        update.group,
+        update.kinetic.group,
     )
 
 

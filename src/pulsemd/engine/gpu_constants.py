@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from pulsemd.base.units import BOLTZMANN
 from pulsemd.device.cuda import CudaDevice
 from pulsemd.engine.bath import bath_of
-from pulsemd.engine.extended import thermostat_mass
+from pulsemd.engine.extended import chain_masses, thermostat_mass
 from pulsemd.engine.movers import ConstrainedGroups, water_kinds
 from pulsemd.engine.networks import ConstraintNetworks
 from pulsemd.engine.system import System
@@ -15,6 +17,7 @@ from pulsemd.forcefield.settings import HeatBath, RunSettings
 from pulsemd.kernels.update.gpu import GpuUpdate
 from pulsemd.kernels.update.gpu_annealing import GpuAnnealing
 from pulsemd.kernels.update.gpu_cell import GpuCell
+from pulsemd.kernels.update.gpu_chains import ChainTable
 from pulsemd.kernels.update.gpu_tables import Thermostat, UpdateConstants
 
 
@@ -37,8 +40,16 @@ def update_constants(system: System) -> UpdateConstants:
         sites=topology.virtual_sites,
         bath=bath_of(s, topology, system.group_of_atom),
         networks=ConstraintNetworks(topology, s).table(),
+        chains=_chains(system) if s.has_chains else None,
         full_steps=s.full_steps,
     )
+
+
+def _chains(system: System) -> ChainTable:
+    s = system.settings
+    kt = np.array([BOLTZMANN * bath.ref_t for bath in s.baths])
+    first_step = system.step if system.continuation is None else -1
+    return ChainTable(chain_masses(s, system.group_n_dof), kt, s.nsttcouple * s.dt, first_step)
 
 
 def _thermostat(s: RunSettings, bath: HeatBath, n_dof: float) -> Thermostat:
@@ -49,7 +60,7 @@ def _thermostat(s: RunSettings, bath: HeatBath, n_dof: float) -> Thermostat:
         n_dof=n_dof,
         keep=math.exp(-interval / tau) if tau > 0 else 0.0 if fresh_at_once else 1.0,
         weak=interval / tau if tau > 0 and s.tcoupl == "berendsen" else 0.0,
-        hoover=interval * thermostat_mass(bath) if s.tcoupl == "nose-hoover" else 0.0,
+        hoover=interval * thermostat_mass(bath) if s.tcoupl == "nose-hoover" and not s.has_chains else 0.0,
         ref_t=bath.ref_t,
     )
 
@@ -62,5 +73,5 @@ def gpu_annealing(
     if not s.annealing:
         return None
     widths, keep = (None, None) if noise is None else (noise.widths, noise.keep)
-    tables = update.control, update.thermostats, widths, keep, None if cell is None else cell.kt
+    tables = update.control, update.kinetic.thermostats, widths, keep, None if cell is None else cell.kt
     return GpuAnnealing(device, s.schedules, s.tinit, s.dt, *tables, fixed)

@@ -188,8 +188,8 @@ class GpuSteps(ABC):
 
     def read_extended(self) -> Extended:
         """Variables of thermostat and barostat now; waits for the device."""
-        baths, (inside, along_z) = self._read_control()["baths"], self._box.read()[2]
-        return Extended(inside=inside, along_z=along_z).with_heat(baths["xi"], baths["friction"])
+        inside, along_z = self._box.read()[2]
+        return Extended(inside=inside, along_z=along_z).with_heat(*self._updates[0].read_thermostat())
 
     def read_cell(self) -> Cell:
         """The cell now; waits for the device."""

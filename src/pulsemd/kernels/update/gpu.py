@@ -24,14 +24,13 @@ from pulsemd.kernels.update.cuda_programs import (
     GROUP_THREADS,
     MAX_STAR_ATOMS,
     MOVE_THREADS,
-    SUM_THREADS,
     clock_program,
-    kinetic_program,
     leapfrog_program,
     shake_program,
     slots_program,
 )
 from pulsemd.kernels.update.gpu_full_steps import GpuFullSteps
+from pulsemd.kernels.update.gpu_kinetic import GpuKinetic
 from pulsemd.kernels.update.gpu_noise import GpuNoise
 from pulsemd.kernels.update.gpu_tables import (
     ConstrainedGroups,
@@ -41,7 +40,6 @@ from pulsemd.kernels.update.gpu_tables import (
     water_table,
 )
 
-_BLOCKS_PER_MULTIPROCESSOR = 2
 _SLOT_THREADS = 256
 
 
@@ -71,10 +69,8 @@ class GpuUpdate:
         `UpdateConstants.step`.
     control : (k,) int64, device
         The record of control.py.
-    group : (n_atoms,) int32, device, or None
-        Coupling group of each atom, where there are several.
-    n_baths : int
-        Coupling groups.
+    kinetic : GpuKinetic
+    noise : GpuNoise or None
     """
 
     def __init__(
@@ -86,7 +82,6 @@ class GpuUpdate:
         water_field: Any = None,
     ) -> None:
         self.device, self.fixed, self._field = device, fixed, water_field
-        self._sum_type = np.int64 if fixed else np.float64
         groups, sites = constants.groups, constants.water_sites
         together = np.concatenate([groups.atoms, constants.sites.sites])
         if constants.networks is not None:
@@ -99,9 +94,6 @@ class GpuUpdate:
         self.step_constants = device.to_device(constants.step())
         self._step = self.step_constants[0]
         self.noise = None if constants.bath is None else GpuNoise(device, constants.bath, fixed)
-        self._dt, self.n_baths = constants.dt, len(constants.thermostats)
-        self.thermostats = device.to_device(constants.thermostat_words())
-        self.group = None if self.n_baths == 1 else device.to_device(constants.group, np.int32)
         self.n_groups = len(groups.offset) - 1
         self._branch = device.new_stream() if self.n_groups or constants.networks is not None else None
         self._groups = self._upload_groups(groups)
@@ -111,9 +103,8 @@ class GpuUpdate:
         self._site_slots = device.empty(sites.atoms.shape, np.int32)
         self._free = device.empty(max(self.n_free, 1), np.int32)
         self._counts = device.zeros(2, np.int32)
-        self._blocks = _BLOCKS_PER_MULTIPROCESSOR * device.n_multiprocessors
-        self._partial = device.empty((self.n_baths * self._blocks, 5), self._sum_type)
-        self.control = device.to_device(first_control(self.n_baths, constants.kick))
+        self.control = device.to_device(first_control(len(constants.thermostats), constants.kick))
+        self.kinetic = GpuKinetic(device, constants, self.control, fixed)
         self._sites = (
             GpuSites(device, sites.others, self._step, self.control, fixed) if len(sites.others) else None
         )
@@ -128,8 +119,6 @@ class GpuUpdate:
         self.velocities = device.to_device(padded)
         self._slots: Slots | None = None
         self._forces: Any = None
-        self._share: Any = None
-        self._sum_stream: Any = None
         self._halo: Any = None
         self._sums_full = False
         self._bound: dict[tuple[Any, ...], Callable[[], None]] = {}
@@ -208,11 +197,22 @@ class GpuUpdate:
         self.control[1:2].set(np.array([step], np.int64), stream=self.device.stream)
 
     def set_thermostat(self, work: float, xi: np.ndarray, friction: np.ndarray) -> None:
-        """Heat that the thermostats gave so far, kJ/mol, and Nose and Hoover's variables (n_baths,); waits."""
+        """Heat that the thermostats gave so far, kJ/mol, and Nose and Hoover's variables, of whole chains; waits."""
         words = self.device.to_host(self.control)
         record = as_control(words)
-        record["work"], record["baths"]["xi"], record["baths"]["friction"] = work, xi, friction
+        record["work"] = work
+        if self.kinetic.chains is None:
+            record["baths"]["xi"], record["baths"]["friction"] = xi, friction
+        else:
+            self.kinetic.chains.put(xi, friction)
         self.control.set(words, stream=self.device.stream)
+
+    def read_thermostat(self) -> tuple[np.ndarray, np.ndarray]:
+        """Those variables; waits for the device."""
+        if self.kinetic.chains is not None:
+            return self.kinetic.chains.read()
+        baths = self.read()["baths"]
+        return baths["xi"], baths["friction"]
 
     @property
     def reported_velocities(self) -> Any:
@@ -276,7 +276,7 @@ class GpuUpdate:
     def share_kinetic(self, share: Any, stream: Any) -> None:
         """Of one rank of several: leave the sums in ``share``, (5 n_baths,) int64 or float64 on the device, from now
         on, and let them run on a stream of their own."""
-        self._share, self._sum_stream = share, stream
+        self.kinetic.share, self.kinetic.stream = share, stream
         self._bound.clear()
 
     def couple(self, totals: Any, offset: int, after: bool, thermostat: int, remove_com: int) -> None:
@@ -284,7 +284,7 @@ class GpuUpdate:
         `sum_kinetic_after` uses its own."""
         key = ("couple", offset, after, thermostat, remove_com)
         if key not in self._bound:
-            self._bound[key] = self._bind_couple(totals, offset, after, thermostat, remove_com)
+            self._bound[key] = self.kinetic.bind_couple(totals, key[1:])
         self._bound[key]()
 
     @property
@@ -302,7 +302,7 @@ class GpuUpdate:
     def can_exchange(self) -> bool:
         """Whether `move` can be given a ``halo``."""
         only_waters = self.n_free == 0 and self.n_groups == 0
-        return self.is_one_kernel and only_waters and self.n_baths == 1 and self._full is None
+        return self.is_one_kernel and only_waters and self.kinetic.n_baths == 1 and self._full is None
 
     def load_exchanged(self) -> None:
         """Compile or load the kernels of moves with a ``halo``."""
@@ -331,7 +331,7 @@ class GpuUpdate:
         self._virial, self._halo = virial, halo
         if self._sites is not None:
             self._launch(self._bind_spread, virial is not None)
-        if coupled and self.n_baths > 1:
+        if coupled and self.kinetic.n_baths > 1:
             self._launch(self._bind_couple_groups)
             coupled = False
         self._move_all(offset, coupled, virial is not None, overlap)
@@ -377,30 +377,11 @@ class GpuUpdate:
     def _bind_kinetic(
         self, offset: int, after: bool, thermostat: int, remove_com: int, overlap: Wait | None, beside: bool
     ) -> Callable[[], None]:
-        v = self._completed(not beside)
-        kernel = self.device.kernel(kinetic_program(self.fixed), "kinetic")
-        blocks = min(self._blocks, -(-self._capacity // SUM_THREADS))
-        flags = [np.int32(flag) for flag in (offset, after, thermostat, remove_com)]
-        return kernel.bind(
-            (blocks, self.n_baths), SUM_THREADS, v, self._mass, np.int32(self._capacity),
-            self._slots.gid, self.group, self._partial, self.control, self.thermostats, *flags, self._share,
-            np.int32(overlap or Wait.FIRST),
-            stream=self._sum_stream, overlap=overlap is not None,
-        )  # fmt: skip
-
-    def _bind_couple(
-        self, totals: Any, offset: int, after: bool, thermostat: int, remove_com: int
-    ) -> Callable[[], None]:
-        kernel = self.device.kernel(kinetic_program(self.fixed), "couple_ranks")
-        flags = [np.int32(flag) for flag in (offset, after, thermostat, remove_com)]
-        return kernel.bind(1, 1, totals, self.control, self.thermostats, *flags, stream=self._sum_stream)
+        v, flags = self._completed(not beside), (offset, after, thermostat, remove_com)
+        return self.kinetic.bind_sums(v, self._mass, self._slots, flags, overlap)
 
     def _bind_couple_groups(self) -> Callable[[], None]:
-        n = self._capacity
-        return self.device.kernel(kinetic_program(self.fixed), "couple_groups").bind(
-            -(-n // _SLOT_THREADS), _SLOT_THREADS, self.velocities, self._forces, self._mass, np.int32(n),
-            self._slots.gid, self.group, self.control, np.float64(self._dt),
-        )  # fmt: skip
+        return self.kinetic.bind_groups(self.velocities, self._forces, self._mass, self._slots)
 
     def _bind_noise(self, offset: int) -> Callable[[], None]:
         assert self.noise is not None

@@ -11,6 +11,7 @@ import numpy as np
 from pulsemd.kernels.constraints.gpu_networks import NetworkTable
 from pulsemd.kernels.constraints.gpu_sites import WaterSites, water_sites
 from pulsemd.kernels.update.cuda_programs import GROUP_SIZES
+from pulsemd.kernels.update.gpu_chains import ChainTable
 from pulsemd.kernels.update.noise import Bath
 from pulsemd.topology.virtual_sites import VirtualSites, no_sites
 
@@ -79,6 +80,8 @@ class UpdateConstants:
         Of stochastic dynamics.
     networks : NetworkTable or None
         Constraints that LINCS solves.
+    chains : ChainTable or None
+        In place of single thermostats of Nose and Hoover.
     full_steps : bool
         Velocity Verlet: kinetic energies are those of full steps.
     """
@@ -95,6 +98,7 @@ class UpdateConstants:
     sites: VirtualSites = field(default_factory=no_sites)
     bath: Bath | None = None
     networks: NetworkTable | None = None
+    chains: ChainTable | None = None
     full_steps: bool = False
 
     @property

@@ -5,6 +5,7 @@
 // numbers in every run of one launch shape, and with FIXED of any launch shape.
 
 #include "geometry.cuh"
+#include "chains.cuh"
 #include "control.cuh"
 #include "overlap.cuh"
 #include "philox.cuh"
@@ -97,34 +98,54 @@ __device__ double heat(Bath& bath, const Thermostat& t, Motion& old, unsigned lo
     return given;
 }
 
-__device__ void couple(Control* control, const Thermostat* thermostats, const KineticSums* sums, int offset,
-                       bool thermostat, bool remove_com) {
-    double total_mass = 0.0, given = 0.0, stored = 0.0;
+// Let the chain of a group act at the end of a coupling interval and at the beginning of the next, in between which is the
+// full step that `old` is left at; the factor on velocities. `ended`, `stored`: its energy after either, added to.
+__device__ double rub_by_chain(Chain chain, Motion& old, bool begins, double& ended, double& stored) {
+    if (!chain.acts()) return 1.0;
+    double scale = 1.0;
+    if (!begins) {
+        scale = chain.advance(old.energy);
+        old.energy *= scale * scale, old.along_z *= scale * scale;
+    }
+    ended += chain.energy();
+    scale *= chain.advance(old.energy);
+    stored += chain.energy();
+    return scale;
+}
+
+__device__ void couple(Control* control, const Thermostat* thermostats, const Chains* chains, const KineticSums* sums,
+                       int offset, bool thermostat, bool remove_com) {
+    double total_mass = 0.0, given = 0.0, stored = 0.0, ended = 0.0;
     Vec momentum = {0.0, 0.0, 0.0};
     for (int g = 0; g < control->n_baths; g++)
         momentum = momentum + Motion(sums[g]).momentum, total_mass += thermostats[g].mass;
     const Vec com = {momentum.x / total_mass, momentum.y / total_mass, momentum.z / total_mass};
     control->before = control->before_z = 0.0;
     const bool full = thermostats->kick < 1.0;  // energies are then those before the thermostats
-    const double work_before = control->work;
+    const long long step = control->step + offset;
+    double work_then = control->work;
     bool swings = false;
     for (int g = 0; g < control->n_baths; g++) {
         const Thermostat& t = thermostats[g];
         Bath& bath = baths_of(control)[g];
         Motion old(sums[g]);
         if (remove_com) old.slow_down(t.mass, com);
-        const Motion found = old;
         bath.scale = 1.0, bath.kick = t.kick, bath.loss = 0.0;
+        if (thermostat && chains)
+            swings = true, bath.scale = rub_by_chain({*chains, g, t.n_dof}, old, step == chains->first_step, ended,
+                                                     stored);
+        const Motion found = old;
         if (thermostat && t.hoover > 0.0)
             swings = true, stored += rub(bath, t, old.energy);
-        else if (thermostat)
-            given += heat(bath, t, old, control->step + offset, g);
+        else if (thermostat && !chains)
+            given += heat(bath, t, old, step, g);
         const Motion& counted = full ? found : old;
         bath.before = bath.kinetic = counted.energy;
         control->before += counted.energy, control->before_z += counted.along_z;
     }
     control->work = swings ? -stored : control->work + given;
-    control->work_then = full ? work_before : control->work;
+    if (swings) work_then = -ended;
+    control->work_then = full ? work_then : control->work;
     control->kinetic = control->before, control->kinetic_z = control->before_z;
     const double p[3] = {momentum.x, momentum.y, momentum.z}, v[3] = {com.x, com.y, com.z};
     for (int d = 0; d < 3; d++) control->momentum[d] = p[d], control->com[d] = remove_com ? v[d] : 0.0;
@@ -137,10 +158,10 @@ __device__ __forceinline__ bool is_due(const Control* control, int offset, int i
 
 // What the sums of each group do. after : 1: sum into control->after only; 0: before the move, then couple.
 // thermostat_interval, com_interval : steps between two actions of the thermostat, and two removals; 0: none
-__device__ void use_sums(const KineticSums* sums, Control* control, const Thermostat* thermostats, int offset,
-                         int after, int thermostat_interval, int com_interval) {
+__device__ void use_sums(const KineticSums* sums, Control* control, const Thermostat* thermostats, const Chains* chains,
+                         int offset, int after, int thermostat_interval, int com_interval) {
     if (!after)
-        return couple(control, thermostats, sums, offset, is_due(control, offset, thermostat_interval),
+        return couple(control, thermostats, chains, sums, offset, is_due(control, offset, thermostat_interval),
                       is_due(control, offset, com_interval));
     const bool full = thermostats->kick < 1.0;
     control->after = control->after_z = 0.0;
@@ -163,7 +184,8 @@ __device__ void use_sums(const KineticSums* sums, Control* control, const Thermo
 extern "C" __global__ void __launch_bounds__(THREADS)
     kinetic(const float4* __restrict__ v, const double* __restrict__ mass, int n, const int* __restrict__ gid,
             const int* __restrict__ group, KineticSums* partial, Control* control, const Thermostat* thermostats,
-            int offset, int after, int thermostat_interval, int com_interval, KineticSums* share, int wait) {
+            const Chains* chains, int offset, int after, int thermostat_interval, int com_interval, KineticSums* share,
+            int wait) {
     __shared__ bool last;
     __shared__ KineticSums totals[MAX_BATHS];
     wait_here(WAIT_FIRST, wait);
@@ -194,14 +216,16 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     if (threadIdx.x != 0) return;
     wait_here(WAIT_LAST, wait);
-    if (!share) return use_sums(totals, control, thermostats, offset, after, thermostat_interval, com_interval);
+    if (!share)
+        return use_sums(totals, control, thermostats, chains, offset, after, thermostat_interval, com_interval);
     for (int g = 0; g < gridDim.y; g++) share[g] = totals[g];
 }
 
 // The same from sums over all ranks.
 extern "C" __global__ void couple_ranks(const KineticSums* sums, Control* control, const Thermostat* thermostats,
-                                        int offset, int after, int thermostat_interval, int com_interval) {
-    use_sums(sums, control, thermostats, offset, after, thermostat_interval, com_interval);
+                                        const Chains* chains, int offset, int after, int thermostat_interval,
+                                        int com_interval) {
+    use_sums(sums, control, thermostats, chains, offset, after, thermostat_interval, com_interval);
 }
 
 // Let the thermostats of several groups act on the old velocities, so that a move without coupling follows, as in

@@ -1,0 +1,93 @@
+"""Kinetic energies on a device, and what thermostats make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pulsemd.device.cuda import CudaDevice
+from pulsemd.device.overlap import Wait
+from pulsemd.kernels.search.gpu_layout import Slots
+from pulsemd.kernels.update.cuda_programs import SUM_THREADS, kinetic_program
+from pulsemd.kernels.update.gpu_chains import GpuChains
+from pulsemd.kernels.update.gpu_tables import UpdateConstants
+
+_BLOCKS_PER_MULTIPROCESSOR = 2
+
+
+class GpuKinetic:
+    """Launches of kinetic.cu.
+
+    Parameters
+    ----------
+    device : CudaDevice
+    constants : UpdateConstants
+    control : device array, the record of control.py
+    fixed : bool
+        Sums in fixed point.
+
+    Attributes
+    ----------
+    n_baths : int
+        Coupling groups.
+    group : (n_atoms,) int32, device, or None
+        Coupling group of each atom, where there are several.
+    thermostats : (n_baths, 10) float64, device
+        `UpdateConstants.thermostat_words`.
+    chains : GpuChains or None
+    share : (5 n_baths,) int64 or float64, device, or None
+        Where the sums of one rank of several go.
+    stream : stream of the device, or None
+        Where the sums run.
+    """
+
+    def __init__(self, device: CudaDevice, constants: UpdateConstants, control: Any, fixed: bool) -> None:
+        self._device, self._control, self._program = device, control, kinetic_program(fixed)
+        self._dt, self.n_baths = np.float64(constants.dt), len(constants.thermostats)
+        self.group = None if self.n_baths == 1 else device.to_device(constants.group, np.int32)
+        self.thermostats = device.to_device(constants.thermostat_words())
+        self.chains = None if constants.chains is None else GpuChains(device, constants.chains)
+        self._blocks = _BLOCKS_PER_MULTIPROCESSOR * device.n_multiprocessors
+        kind = np.int64 if fixed else np.float64
+        self._partial = device.empty((self.n_baths * self._blocks, 5), kind)
+        self.share: Any = None
+        self.stream: Any = None
+
+    def _tables(self, flags: tuple[int, ...]) -> tuple[Any, ...]:
+        chains = None if self.chains is None else self.chains.record
+        return self._control, self.thermostats, chains, *(np.int32(flag) for flag in flags)
+
+    def bind_sums(
+        self, velocities: Any, mass: Any, slots: Slots, flags: tuple[int, ...], overlap: Wait | None
+    ) -> Callable[[], None]:
+        """A launch that sums the kinetic energy of each group and uses or shares it.
+
+        Parameters
+        ----------
+        velocities, mass : (n, 4) float32 and (n,) float64, device
+        flags : offset of the step; whether after the move; steps between two actions of the thermostat, and two
+            removals of the centre of mass' motion
+        overlap : Wait or None, see `GpuUpdate.sum_kinetic`
+        """
+        n = len(velocities)
+        blocks = min(self._blocks, -(-n // SUM_THREADS))
+        return self._device.kernel(self._program, "kinetic").bind(
+            (blocks, self.n_baths), SUM_THREADS, velocities, mass, np.int32(n), slots.gid, self.group,
+            self._partial, *self._tables(flags), self.share, np.int32(overlap or Wait.FIRST),
+            stream=self.stream, overlap=overlap is not None,
+        )  # fmt: skip
+
+    def bind_couple(self, totals: Any, flags: tuple[int, ...]) -> Callable[[], None]:
+        """A launch that uses the sums over all ranks, (5 n_baths,) on the device."""
+        kernel = self._device.kernel(self._program, "couple_ranks")
+        return kernel.bind(1, 1, totals, *self._tables(flags), stream=self.stream)
+
+    def bind_groups(self, velocities: Any, forces: Any, mass: Any, slots: Slots) -> Callable[[], None]:
+        """A launch that lets the thermostats of several groups act on velocities ahead of a move."""
+        n = len(velocities)
+        return self._device.kernel(self._program, "couple_groups").bind(
+            -(-n // SUM_THREADS), SUM_THREADS, velocities, forces, mass, np.int32(n), slots.gid, self.group,
+            self._control, self._dt,
+        )  # fmt: skip
