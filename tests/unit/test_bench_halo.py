@@ -53,6 +53,15 @@ def test_grid_of_another_size_than_the_gpus_is_refused(capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize("part", ["halo", "md"])
+def test_folder_that_cannot_be_made_is_told_before_anything_is_measured(
+    part: str, tmp_path: Path, capsys
+) -> None:
+    (tmp_path / "file").touch()
+    assert main(["bench", part, "-o", str(tmp_path / "file" / "out")]) == 4
+    assert "file/out: cannot be made" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("part", ["halo", "md"])
 def test_benchmark_without_a_gpu_says_where_to_run_it(
     part: str, capsys: pytest.CaptureFixture[str], monkeypatch
 ) -> None:

@@ -96,6 +96,8 @@ def bench_halo(args: argparse.Namespace) -> int:
             )
     if min(*args.rows, *args.width, args.repeats) < 1 or min(args.blocks) < 0:
         raise ConfigError("--rows, --width and --repeats have to be positive, --blocks not negative")
+    if args.out:
+        make_folder(Path(args.out))
     bench = HaloBench(
         tuple(args.transport),
         tuple(args.plan),
@@ -156,24 +158,18 @@ def table(rows: Sequence[dict[str, Any]], columns: Sequence[str] = _SHOWN) -> st
 
 def _write(folder: Path, rows: Sequence[dict[str, Any]]) -> list[Path]:
     """Write the CSV of an exchange, and the plot where matplotlib is installed."""
-    path = _write_csv(folder, "halo__exchange", rows, COLUMNS)
-    plot = path.with_suffix(".png")
-    return [path, plot] if draw(rows, plot) else [path]
-
-
-def _write_csv(folder: Path, name: str, rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> Path:
     device = str(next((row["device"] for row in rows if row["device"]), "none")).replace(" ", "-")
     most = max(int(row["n_gpus"] or 1) for row in rows)
-    path = folder / f"{name}__{device}x{most}__{rows[0]['commit']}.csv"
-    make_folder(folder)
+    path = folder / f"halo__exchange__{device}x{most}__{rows[0]['commit']}.csv"
     try:
         with path.open("w", newline="") as file:
-            writer = csv.DictWriter(file, columns)
+            writer = csv.DictWriter(file, COLUMNS)
             writer.writeheader()
             writer.writerows(rows)
     except OSError as error:
         raise OutputError(f"{path}: {error.strerror}; choose another -o") from error
-    return path
+    plot = path.with_suffix(".png")
+    return [path, plot] if draw(rows, plot) else [path]
 
 
 def _draw_rungs(axis: Any, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
