@@ -68,9 +68,11 @@ def test_full_steps_on_device_follow_cpu(device, tmp_path, case, top, precision)
         np.testing.assert_allclose(own, [record["kinetic"] for record in found[0]], rtol=1e-4)
 
 
+@pytest.mark.parametrize("constraints", ["h-bonds", "all-bonds"])
 @pytest.mark.parametrize("precision", ["fast", "reproducible"])
-def test_full_steps_of_a_protein_on_device_follow_cpu(device, precision):
-    system = bundled_system("peptide", integrator="md-vv", nsttcouple=2, verlet_buffer_tolerance=1e-5)
+def test_full_steps_of_a_protein_on_device_follow_cpu(device, precision, constraints):
+    given = {"nsttcouple": 2, "verlet_buffer_tolerance": 1e-5, "constraints": constraints}
+    system = bundled_system("peptide", integrator="md-vv", **given)
     expected, found = (simulate(system, place, precision, 5) for place in ("cpu", "cuda"))
     for name in ("kinetic", "conserved", "pressure"):
         old, new = ([record[name] for record in records] for records in (expected[0], found[0]))

@@ -155,15 +155,3 @@ def test_networks_of_constraints_on_several_gpus_are_refused_with_the_remedy():
     chosen = device.fit_device(replace(options, device_asked=False), topology, SETTINGS)
     assert chosen.device == "cpu"
     assert "LINCS" in chosen.device_reason
-
-
-def test_velocity_verlet_of_networks_on_gpus_is_refused_with_the_remedy():
-    verlet = replace(SETTINGS, integrator="md-vv")
-    topology, _ = read_top(system_files("peptide").topology, constraints="h-bonds")
-    options = RunOptions(device="cuda", device_asked=True)
-    assert device.fit_device(options, topology, verlet) == options
-    topology, _ = read_top(system_files("peptide").topology, constraints="all-bonds")
-    with pytest.raises(
-        ConfigError, match=r"md-vv with constraints .* CPUs only: use constraints = h-bonds, or"
-    ):
-        device.fit_device(options, topology, verlet)

@@ -126,13 +126,7 @@ def _system_problem(topology: Topology, settings: RunSettings, ranks: int) -> st
         return f"terms of these kinds run on CPUs only: {', '.join(kinds)}"
     if problem := _coupling_problem(settings):
         return problem
-    networks = bool(network_of(topology).any())
-    if settings.full_steps and networks:
-        return (
-            f"integrator = md-vv with constraints that tie more than {MOST_TOGETHER} atoms together runs on CPUs only: "
-            "use constraints = h-bonds, or integrator = md"
-        )
-    if ranks > 1 and networks:
+    if ranks > 1 and network_of(topology).any():
         return (
             f"constraints that tie more than {MOST_TOGETHER} atoms together are solved by LINCS on one GPU, or on CPUs "
             "by any number of ranks: use --ranks 1, or constraints = h-bonds"

@@ -126,3 +126,13 @@ class GpuNetworks:
             slots.slot_of_gid, slots.gid, step, self._control, np.int32(offset), np.int32(coupled), virial,
             np.int32(clear), stream=stream,
         )  # fmt: skip
+
+    def bind_complete(
+        self, slots: Slots, velocities: Any, f: Any, mass: Any, step: Any, virial: Any
+    ) -> Callable[[], None]:
+        """A launch that completes the velocities (capacity, 4) of networks; see `GpuFullSteps.bind_groups`."""
+        program = lincs_program(self._fixed, virial is not None, self._threads)
+        return self.device.kernel(program, "complete_lincs").bind(
+            self._n_networks, self._threads, slots.x, velocities, f, *self._table, *self._numbers, *self._work,
+            slots.slot_of_gid, mass, step, virial,
+        )  # fmt: skip

@@ -19,10 +19,15 @@ struct Network {
     const double* inverse_mass;
 };
 
-struct Work {  // of a move, in global memory
+struct Work {  // of a move or of velocities, which are in the place of moves then, in global memory
     int* slot;
     Vec *moves, *r, *direction;
     double *matrix, *rhs, *term, *solution, *multiplier;
+
+    __device__ Work(int* slots, Vec* vectors, double* numbers, int n_atoms, int n_bonds)
+        : slot(slots), moves(vectors), r(vectors + n_atoms), direction(vectors + n_atoms + n_bonds),
+          matrix(numbers + 4 * n_bonds), rhs(numbers), term(numbers + n_bonds), solution(numbers + 2 * n_bonds),
+          multiplier(numbers + 3 * n_bonds) {}
 };
 
 __device__ __forceinline__ Vec moved(const Network& n, const Work& w, int c) {
@@ -47,6 +52,18 @@ __device__ void correct_atom(const Network& n, const Work& w, int a) {
     w.moves[a] = d;
 }
 
+// What is to be taken out along a constraint.
+template <bool VELOCITIES>
+__device__ __forceinline__ double excess(const Network& n, const Work& w, int c, int iteration) {
+    const int2 p = n.pairs[c];
+    if (VELOCITIES) return dot(w.direction[c], w.moves[p.x] - w.moves[p.y]);
+    const Vec now = moved(n, w, c);
+    if (iteration == 0) return dot(w.direction[c], now) - n.lengths[c];
+    const double left = 2.0 * n.lengths[c] * n.lengths[c] - dot(now, now);
+    return n.lengths[c] - (left > 0.0 ? sqrt(left) : 0.0);
+}
+
+template <bool VELOCITIES>
 __device__ void solve(const Network& n, Work& w, int2 atoms, int2 bonds, int order, int iterations) {
     each(bonds.x, bonds.y, [&](int c) {
         for (int k = n.start[c]; k < n.start[c + 1]; k++)
@@ -55,13 +72,7 @@ __device__ void solve(const Network& n, Work& w, int2 atoms, int2 bonds, int ord
     });
     for (int iteration = 0; iteration <= iterations; iteration++) {
         each(bonds.x, bonds.y, [&](int c) {
-            const Vec now = moved(n, w, c);
-            double gap = dot(w.direction[c], now) - n.lengths[c];
-            if (iteration > 0) {
-                const double left = 2.0 * n.lengths[c] * n.lengths[c] - dot(now, now);
-                gap = n.lengths[c] - (left > 0.0 ? sqrt(left) : 0.0);
-            }
-            w.rhs[c] = w.solution[c] = n.weights[c] * gap;
+            w.rhs[c] = w.solution[c] = n.weights[c] * excess<VELOCITIES>(n, w, c, iteration);
         });
         for (int k = 0; k < order; k++) {
             each(bonds.x, bonds.y, [&](int c) {
@@ -78,6 +89,15 @@ __device__ void solve(const Network& n, Work& w, int2 atoms, int2 bonds, int ord
     }
 }
 
+__device__ void find_directions(const Network& n, const Work& w, int2 bonds, const int4* x, const double* box) {
+    each(bonds.x, bonds.y, [&](int c) {
+        const Vec r = difference(x[w.slot[n.pairs[c].x]], x[w.slot[n.pairs[c].y]], box);
+        const double length = sqrt(dot(r, r));
+        w.r[c] = r;
+        w.direction[c] = {r.x / length, r.y / length, r.z / length};
+    });
+}
+
 // network_atoms, network_bonds : where each network begins, one more than there are; atoms : global ids
 // vectors, numbers : room for 1 Vec of each atom and 2 of each constraint; 4 doubles of each constraint and one of each
 //     coupling
@@ -92,8 +112,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                    Vec* vectors, double* numbers, const int* __restrict__ slot_of, const int* __restrict__ gid,
                    const Step* __restrict__ step, Control* control, int offset, int coupled, Sum* virial, int clear) {
     const Network n = {pairs, lengths, weights, start, neighbors, factors, of_atom, constraints, inverse_mass};
-    Work w = {slots, vectors, vectors + n_atoms, vectors + n_atoms + n_bonds, numbers + 4 * n_bonds,
-              numbers, numbers + n_bonds, numbers + 2 * n_bonds, numbers + 3 * n_bonds};
+    Work w(slots, vectors, numbers, n_atoms, n_bonds);
     State s = state_of(x, v, f, gid, step, control, offset, coupled);
     take_coupling(s);
     const double dt = step->dt;
@@ -103,13 +122,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         w.slot[a] = slot_of[atoms[a]];
         w.moves[a] = dt * kicked(s, w.slot[a], dt * inverse_mass[a]);
     });
-    each(bonds.x, bonds.y, [&](int c) {
-        const Vec r = difference(x[w.slot[pairs[c].x]], x[w.slot[pairs[c].y]], step->box);
-        const double length = sqrt(dot(r, r));
-        w.r[c] = r;
-        w.direction[c] = {r.x / length, r.y / length, r.z / length};
-    });
-    solve(n, w, mine, bonds, order, iterations);
+    find_directions(n, w, bonds, x, step->box);
+    solve<false>(n, w, mine, bonds, order, iterations);
     Sums sums;
     each(bonds.x, bonds.y, [&](int c) {
         const Vec now = moved(n, w, c);
@@ -123,5 +137,38 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         if (clear) store_force(f, slot, {0, 0, 0});
     });
     if (ENERGIES)
-        for (int k = 0; k < 9; k++) add_of_warp(virial + k, sums.of[2 + k]);
+        for (int k = 0; k < 9; k++) add_of_warp(virial + k, Sum(step->weight) * sums.of[2 + k]);
+}
+
+// Take half of a kick, and out of that what changes lengths, into the velocities of full steps.
+// virial : as in full_steps.cu; mass : by slot
+extern "C" __global__ void __launch_bounds__(THREADS)
+    complete_lincs(const int4* x, float4* v, const Force* f, const int* __restrict__ network_atoms,
+                   const int* __restrict__ network_bonds, const int* __restrict__ atoms, const int2* __restrict__ pairs,
+                   const double* __restrict__ lengths, const double* __restrict__ weights, const int* __restrict__ start,
+                   const int* __restrict__ neighbors, const double* __restrict__ factors, const int* __restrict__ of_atom,
+                   const int* __restrict__ constraints, const double* __restrict__ inverse_mass, int n_atoms, int n_bonds,
+                   int order, int iterations, int* slots, Vec* vectors, double* numbers, const int* __restrict__ slot_of,
+                   const double* __restrict__ mass, const Step* __restrict__ step, Sum* virial) {
+    const Network n = {pairs, lengths, weights, start, neighbors, factors, of_atom, constraints, inverse_mass};
+    Work w(slots, vectors, numbers, n_atoms, n_bonds);
+    const double half = 0.5 * step->dt;
+    const int2 mine = {network_atoms[blockIdx.x], network_atoms[blockIdx.x + 1]};
+    const int2 bonds = {network_bonds[blockIdx.x], network_bonds[blockIdx.x + 1]};
+    each(mine.x, mine.y, [&](int a) {
+        const int slot = w.slot[a] = slot_of[atoms[a]];
+        w.moves[a] = half_kicked(v[slot], half / mass[slot], load_force(f, slot));
+    });
+    find_directions(n, w, bonds, x, step->box);
+    solve<true>(n, w, mine, bonds, order, iterations);
+    Sums taken;
+    each(bonds.x, bonds.y, [&](int c) {
+        if (ENERGIES) taken.virial(w.r[c], (w.multiplier[c] / half) * w.direction[c]);
+    });
+    each(mine.x, mine.y, [&](int a) {
+        const Vec now = w.moves[a];
+        v[w.slot[a]] = make_float4(now.x, now.y, now.z, 0.0f);
+    });
+    if (ENERGIES)
+        for (int k = 0; k < 9; k++) add_of_warp(virial + k, taken.of[2 + k]);
 }

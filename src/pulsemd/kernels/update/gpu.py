@@ -254,6 +254,8 @@ class GpuUpdate:
         self._launch(self._bind_complete_atoms, coupled, virial is not None and not coupled)
         if self.n_groups:
             self._launch(self._bind_complete_groups, coupled, virial is not None and not coupled)
+        if self._networks is not None:
+            self._launch(self._bind_complete_networks, coupled, virial is not None and not coupled)
         self._sums_full = not coupled
 
     def sum_kinetic(self, offset: int, thermostat: int, remove_com: int, overlap: Wait | None = None) -> None:
@@ -479,3 +481,10 @@ class GpuUpdate:
         )
         groups = self._group_size, self._groups[:4], self._mass
         return self._full.bind_groups(*arrays, *groups, self._step, virial)
+
+    def _bind_complete_networks(self, coupled: bool, energies: bool) -> Callable[[], None]:
+        assert self._networks is not None
+        virial = self._virial if energies else None
+        return self._networks.bind_complete(
+            self._slots, self._completed(coupled), self._forces, self._mass, self._step, virial
+        )
