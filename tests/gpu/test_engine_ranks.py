@@ -197,3 +197,14 @@ def test_energy_is_conserved_on_ranks_in_fast_mode(device, rung):
     ranks.run(1000)
     assert abs(ranks.evaluate()["conserved"] - before) < 20.0
     assert np.isfinite(before)
+
+
+def test_forces_on_ghosts_are_awaited_from_the_first_step_on(device):
+    """A word that nobody has written yet must not look like one that announces the forces of the first step."""
+    steps = on_ranks(bundled_system(), 2, "reproducible", "nvshmem-step").rank._search.fields.steps
+    epochs = device.to_host(steps._states)[:, 0]
+    words = (
+        device.to_host(steps._signals.block.local).view(np.uint64).reshape(2, 2, steps.n_pulses, -1)[..., 0]
+    )
+    assert (words[:, 0] >= epochs[:, None]).all()  # positions, by the search
+    assert (words[:, 1] < epochs[:, None]).all()

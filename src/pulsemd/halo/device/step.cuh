@@ -3,7 +3,8 @@
 // that moves atoms takes those forces from there, leaves 0, and stores the new positions into the ghost rows.
 //
 // One epoch covers both ways: with epoch e of a rank, rows of e are here or on their way, and forces of e are given
-// back. Nobody overwrites rows or clears forces of a rank before it has given back the forces of that epoch.
+// back. Nobody overwrites rows or clears forces of a rank before it has given back the forces of that epoch. The first
+// epoch is 1, whose rows a search brings.
 #pragma once
 
 #include "arrival.cuh"

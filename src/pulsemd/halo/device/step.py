@@ -50,6 +50,10 @@ class StepHalo:
         self._signals = transport.region(2 * self.n_pulses * SIGNAL_BYTES)
         n_local, slots = transport.n_local, x.shape[1]
         self._states = device.zeros((n_local, _STATE_BYTES // 8), np.uint64)
+        # Rows of epoch 1 are here, by the search. Words that are 0 must not say that the forces on them are, too.
+        with device.current():
+            self._states[:, 0] = 1
+            self._signals.view((n_local, 2, self.n_pulses, SIGNAL_BYTES // 8), np.uint64)[:, 0, :, 0] = 1
         self._sent = device.zeros((n_local, slots), np.uint32)
         self._place = device.zeros((n_local, slots, self.n_pulses), np.int32)
         rows, forces = transport.field(x)[1], transport.field(f)[1]
