@@ -79,7 +79,7 @@ def case(world: GpuWorld, name: str, factor: float, system: System) -> dict[str,
     options = RunOptions(device="cuda", ranks=world.size)
     with ExitStack() as stack:
         transport: Any = open_transport("loopback")
-        if world.n_processes > 1:
+        if world.size > 1:
             transport = control_of(stack.enter_context(open_rung(world, "nvshmem-fused")))
         simulation = Simulation(transport, system, options)
         simulation.warm_up()
@@ -90,7 +90,7 @@ def case(world: GpuWorld, name: str, factor: float, system: System) -> dict[str,
             start = time.perf_counter()
             simulation.run(steps)
             seconds.append((time.perf_counter() - start) / steps)
-        found = parts(simulation) if world.n_processes == 1 else {}
+        found = parts(simulation) if world.size == 1 else {}
         return timed_row(
             world.device.name,
             seconds,
