@@ -1,15 +1,19 @@
-"""All bonds constrained by LINCS on a device, beside CPUs."""
+"""All bonds constrained by LINCS on a device, beside CPUs, and across ranks."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from pulsemd.base.errors import PeerError, TransportError
 from pulsemd.domain.lattice import LATTICE
+from pulsemd.engine.gpu_control import ProcessControl
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.simulation import Simulation
-from pulsemd.halo import open_transport
+from pulsemd.halo import launch_gpus, open_transport
+from pulsemd.halo.rungs.ladder import open_rung
 from systems import bundled_system
+from test_engine_ranks import on_one, on_ranks
 
 pytestmark = pytest.mark.gpu
 
@@ -50,3 +54,85 @@ def test_a_higher_order_holds_lengths_better(device):
     simulation = simulate("reproducible", tcoupl="no", lincs_order=8, lincs_iter=4)
     simulation.run(5)
     assert largest_deviation(simulation) < 1e-6
+
+
+def test_a_constraint_that_turns_by_more_than_lincs_warnangle_is_warned_of_once(device, caplog):
+    simulation = simulate("fast", tcoupl="no", lincs_warnangle=3.0, nstlist=2)
+    caplog.clear()  # what the CPU found when it constrained the start
+    simulation.run(5)
+    (message,) = [record.getMessage() for record in caplog.records if "LINCS" in record.getMessage()]
+    assert "degrees in a step, more than lincs-warnangle = 3" in message
+
+
+ACROSS = {
+    "v-rescale": {"nsttcouple": 2, "nstcomm": 3, "lincs_warnangle": 90.0},
+    "box": {
+        "tcoupl": "nose-hoover",
+        "pcoupl": "c-rescale",
+        "nstpcouple": 2,
+        "tau_p": 0.5,
+        "ref_p": (1.0,),
+        "compressibility": (4.5e-5,),
+    },
+    "sd": {"integrator": "sd", "tcoupl": "no", "tau_t": 0.5, "ref_t": 300.0},
+}
+
+
+def across(case):
+    return bundled_system("peptide", constraints="all-bonds", nstlist=4, **ACROSS[case])
+
+
+@pytest.mark.parametrize("plan", ["staged", "direct"])
+@pytest.mark.parametrize(("case", "n_ranks"), [("v-rescale", 1), ("v-rescale", 4), ("box", 2), ("sd", 8)])
+def test_networks_across_ranks_have_the_hash_of_one(device, case, n_ranks, plan):
+    system = across(case)
+    alone, ranks = on_one(system, "reproducible"), on_ranks(system, n_ranks, "reproducible", plan=plan)
+    for simulation in (alone, ranks):
+        simulation.run(14)
+    assert ranks.trajectory_hash() == alone.trajectory_hash()
+    expected, found = alone.evaluate(), ranks.evaluate()
+    for name, value in expected.items():
+        assert found[name] == pytest.approx(value, rel=1e-9, abs=1e-9), name
+
+
+def test_lengths_hold_across_ranks_in_fast_mode(device):
+    ranks = on_ranks(across("v-rescale"), 4, "fast")
+    ranks.run(40)
+    assert largest_deviation(ranks) < 5e-4
+
+
+@pytest.mark.parametrize(
+    ("rung", "per_gpu", "case"),
+    [
+        ("nvshmem-fused", 1, "v-rescale"),
+        ("nvshmem-step", 2, "sd"),
+        ("nvshmem-stream", 1, "box"),
+        ("mpi", 1, "v-rescale"),
+    ],
+)
+def test_networks_across_two_gpus_have_the_hash_of_one(device, rung, per_gpu, case):
+    if device.xp.cuda.runtime.getDeviceCount() < 2:
+        pytest.skip("needs two GPUs")
+    alone = on_one(across(case), "reproducible")
+    alone.run(14)
+    try:
+        found = launch_gpus(2, f"{__name__}:hash_and_energies", (case, rung), None, ranks_per_gpu=per_gpu)
+    except TransportError as error:
+        if isinstance(error, PeerError) or f"--transport {rung}" not in str(error):
+            raise
+        pytest.skip(str(error))
+    assert found[0] == alone.trajectory_hash()
+    for name, value in alone.evaluate().items():
+        assert found[1][name] == pytest.approx(value, rel=1e-9, abs=1e-9), name
+
+
+def hash_and_energies(world, asked):
+    """Of a run of the ranks of all processes."""
+    case, rung = asked
+    with open_rung(world, rung) as transport:
+        options = RunOptions(
+            device="cuda", ranks=transport.size, ranks_per_gpu=transport.n_local, precision="reproducible"
+        )
+        simulation = Simulation(ProcessControl(transport), across(case), options)
+        simulation.run(14)
+        return simulation.trajectory_hash(), simulation.evaluate()

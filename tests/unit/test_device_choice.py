@@ -144,14 +144,19 @@ def test_more_coupling_groups_than_a_gpu_has_room_for_are_refused_with_the_remed
         device.fit_device(options, topology, with_baths(17))
 
 
-def test_networks_of_constraints_on_several_gpus_are_refused_with_the_remedy():
+def test_networks_of_constraints_run_on_several_gpus():
     files = system_files("peptide")
     topology, _ = read_top(files.topology, constraints="all-bonds")
-    alone = RunOptions(device="cuda")
-    assert device.fit_device(alone, topology, SETTINGS) == alone
     options = RunOptions(ranks=2, device="cuda", device_asked=True)
-    with pytest.raises(ConfigError, match=r"LINCS on one GPU.*use --ranks 1, or constraints = h-bonds"):
-        device.fit_device(options, topology, SETTINGS)
-    chosen = device.fit_device(replace(options, device_asked=False), topology, SETTINGS)
-    assert chosen.device == "cpu"
-    assert "LINCS" in chosen.device_reason
+    assert device.fit_device(options, topology, SETTINGS) == options
+
+
+def test_velocity_verlet_of_networks_on_several_gpus_is_refused_with_the_remedy():
+    verlet = replace(SETTINGS, integrator="md-vv")
+    topology, _ = read_top(system_files("peptide").topology, constraints="all-bonds")
+    options = RunOptions(device="cuda", device_asked=True)
+    assert device.fit_device(options, topology, verlet) == options
+    with pytest.raises(
+        ConfigError, match=r"md-vv with constraints .* one GPU, .*: use --ranks 1, constraints"
+    ):
+        device.fit_device(replace(options, ranks=2), topology, verlet)

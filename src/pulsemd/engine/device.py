@@ -126,10 +126,10 @@ def _system_problem(topology: Topology, settings: RunSettings, ranks: int) -> st
         return f"terms of these kinds run on CPUs only: {', '.join(kinds)}"
     if problem := _coupling_problem(settings):
         return problem
-    if ranks > 1 and network_of(topology).any():
+    if settings.full_steps and ranks > 1 and network_of(topology).any():
         return (
-            f"constraints that tie more than {MOST_TOGETHER} atoms together are solved by LINCS on one GPU, or on CPUs "
-            "by any number of ranks: use --ranks 1, or constraints = h-bonds"
+            f"integrator = md-vv with constraints that tie more than {MOST_TOGETHER} atoms together runs on one GPU, "
+            "or on CPUs by any number of ranks: use --ranks 1, constraints = h-bonds, or integrator = md"
         )
     return oversized_group(ConstrainedGroups(topology))
 

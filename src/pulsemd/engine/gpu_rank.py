@@ -226,7 +226,7 @@ class GpuRank(GpuSteps):
         """Go on inside a list lifetime that was built from the positions of its search; as for `Rank`."""
         self._box.put(earlier, self._cells[1])
         self.place(earlier.x)
-        self._update.set_thermostat(earlier.thermostat_work, *earlier.extended.heat)
+        self._update.kinetic.put_heat(earlier.thermostat_work, *earlier.extended.heat)
 
     def place(self, x: NDArray[np.int32]) -> None:
         """Put the atoms at positions inside a list lifetime; as for `Rank`."""
@@ -285,6 +285,7 @@ class GpuRank(GpuSteps):
         copies = (self._ahead or self._mirror.take())()
         if self._ahead is None:
             self._box.hear(copies[4:])
+        self._warn_of_turns(copies[2:3])
         return failure_on_device(copies[:3], self.system.step, self._first_step, self._clock, self.rows)
 
     def _rows_of_files(self) -> Slots:

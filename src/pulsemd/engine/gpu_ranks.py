@@ -37,6 +37,7 @@ from pulsemd.engine.options import RunOptions
 from pulsemd.engine.setup import inner_cutoff
 from pulsemd.engine.system import Continuation, System, group_reach
 from pulsemd.engine.terms import TermOwnership
+from pulsemd.kernels.constraints.shared_moves import SharedMoves
 from pulsemd.kernels.nonbonded.exclusions import self_energy
 from pulsemd.kernels.update.control import as_control
 from pulsemd.kernels.update.gpu import GpuUpdate
@@ -129,6 +130,7 @@ class GpuRanks(GpuSteps):
         )
         self._search.start(extent)
         self._settle_lattice()
+        self._share_networks()
         several = transport.memory.n_processes > 1
         branches = self._ghost_stream, self._trace, several, system.step
         self._step = StepOfRanks(
@@ -139,10 +141,19 @@ class GpuRanks(GpuSteps):
             self._lattice,
             self._sums,
             self._box,
+            self._networks,
             *branches,
         )
         self._phases = self.phases()
         self._search.verify_masks()
+
+    def _share_networks(self) -> None:
+        """Let all ranks know what those of networks of constraints do."""
+        networks = [update.networks for update in self._updates if update.networks is not None]
+        if networks:
+            self._networks = SharedMoves(self.transport, len(networks[0].sorted.atoms))
+        for each in networks:
+            each.shared = self._networks
 
     # ---- search -------------------------------------------------------------------------------------------------
 
@@ -171,6 +182,10 @@ class GpuRanks(GpuSteps):
             settle_lattice(self._lattice, slots, forces, self._parts[0].sums if first else None)
 
     @property
+    def _updates(self) -> list[GpuUpdate]:
+        return [part.update for part in self._parts]
+
+    @property
     def n_searches(self) -> int:
         """Searches so far."""
         return self._search.n_searches
@@ -190,7 +205,7 @@ class GpuRanks(GpuSteps):
         self._box.put(earlier, self.searched_cell)
         self.place(earlier.x)
         for part in self._parts:
-            part.update.set_thermostat(earlier.thermostat_work, *earlier.extended.heat)
+            part.update.kinetic.put_heat(earlier.thermostat_work, *earlier.extended.heat)
 
     def place(self, x: NDArray[np.int32]) -> None:
         """Put the atoms at positions inside a list lifetime; as for `Rank`."""
@@ -244,16 +259,17 @@ class GpuRanks(GpuSteps):
         PeerError
             If a wait of an exchange expired.
         """
-        if self._search.went_as_usual:
+        words, n_words = self._search.words(), len(self._search.error_words)
+        if words is not None and self._search.went_as_usual:
+            self._warn_of_turns(words[3::3])
             self.all_are_well = True
             return None
-        words = self._search.words()
         if words is None:
             self.transport.settle()
             words = self._mirror.take()()
-        n_words = len(self._search.error_words)
         self._box.hear(words[n_words + 1 :])
         self.transport.check(words[0])
+        self._warn_of_turns(words[3:n_words:3])
         steps = self.system.step, self._step.first_step, self._clock
         first = first_failure(words[1:n_words], steps, self._rows_of)
         self.all_are_well = self._search.is_under_way and self._search.share(first is not None)
@@ -325,10 +341,6 @@ class GpuRanks(GpuSteps):
 
     def _moved_arrays(self) -> list[Any]:
         return [array for part in self._parts for array in (part.slots.x, part.update.velocities)]
-
-    @property
-    def _updates(self) -> list[GpuUpdate]:
-        return [part.update for part in self._parts]
 
     def _restart_forces(self) -> None:
         for part in self._parts:

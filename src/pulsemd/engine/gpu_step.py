@@ -21,6 +21,7 @@ from pulsemd.engine.gpu_part import DevicePart
 from pulsemd.engine.gpu_steps import PRUNE_INTERVAL
 from pulsemd.engine.gpu_sums import SumsOfRanks
 from pulsemd.forcefield.settings import RunSettings
+from pulsemd.kernels.constraints.shared_moves import SharedMoves, move_together
 from pulsemd.kernels.pme.gpu import GpuLatticeSum
 from pulsemd.schedule.phase import Phase
 from pulsemd.schedule.trace import DeviceTrace
@@ -39,6 +40,8 @@ class StepOfRanks:
     lattice : GpuLatticeSum or None
     sums : SumsOfRanks
     box : DeviceCells
+    networks : SharedMoves or None
+        Of networks of constraints.
     ghost_stream : stream of the device
     trace : DeviceTrace or None
     several : bool
@@ -62,6 +65,7 @@ class StepOfRanks:
         lattice: GpuLatticeSum | None,
         sums: SumsOfRanks,
         box: DeviceCells,
+        networks: SharedMoves | None,
         ghost_stream: Any,
         trace: DeviceTrace | None,
         several: bool,
@@ -69,7 +73,7 @@ class StepOfRanks:
     ) -> None:
         self._device, self._settings, self._parts, self._fields = device, settings, parts, fields
         self._lattice, self._sums, self._box, self._trace = lattice, sums, box, trace
-        self._ghost_stream, self._several = ghost_stream, several
+        self._networks, self._ghost_stream, self._several = networks, ghost_stream, several
         self.flags, self._offset, self.first_step = StepFlags(), 0, first_step
         self._annealing = [
             gpu_annealing(device, settings, part.update, part.cell, part.is_fixed) for part in parts
@@ -212,10 +216,18 @@ class StepOfRanks:
             self._sums.end()
         steps = self._fields.steps if exchange else None
         self._box.drag(flags)
-        for k, part in enumerate(self._parts):
-            virial, halo = part.constraint_virial if flags.sums else None, steps and steps.tables[k]
-            overlap = exchange and self._overlaps and not flags.couples and not flags.box_moves
-            part.update.move(self._offset, flags.couples, virial, overlap, halo)
+        overlap = exchange and self._overlaps and not flags.couples and not flags.box_moves
+        moves = [
+            part.update.moving(
+                self._offset,
+                flags.couples,
+                part.constraint_virial if flags.sums else None,
+                overlap,
+                steps and steps.tables[k],
+            )
+            for k, part in enumerate(self._parts)
+        ]
+        move_together(moves, self._networks)
         if flags.kinetic_after(self._settings.full_steps):
             self._sums.begin(0, True, 0, 0)
             self._sums.end()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,8 +14,11 @@ from pulsemd.engine.cell import Cell
 from pulsemd.engine.coupling import StepFlags, coupling_phase, step_flags
 from pulsemd.engine.extended import Extended
 from pulsemd.engine.gpu_barostat import DeviceCells
+from pulsemd.engine.networks import warn_of_turn
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.system import System
+from pulsemd.kernels.constraints.shared_moves import SharedMoves, move_together
+from pulsemd.kernels.update.control import as_control
 from pulsemd.kernels.update.gpu import GpuUpdate
 from pulsemd.schedule.graphs import StepGraphs
 from pulsemd.schedule.phase import Phase, PhaseTimer
@@ -35,6 +38,7 @@ class GpuSteps(ABC):
     device: CudaDevice
     _box: DeviceCells
     _phases: tuple[Phase, ...]
+    _networks: SharedMoves | None = None
 
     def _prepare_steps(self, options: RunOptions, no_graph: str, priorities: bool) -> None:
         """Be ready to launch steps, but for their phases.
@@ -52,6 +56,7 @@ class GpuSteps(ABC):
         self._first_step = self._clock = self.system.step
         self._full_steps = self.system.settings.full_steps
         self._silent = PhaseTimer()
+        self._warned = False
 
     # ---- what a step is -----------------------------------------------------------------------------------------
 
@@ -170,7 +175,9 @@ class GpuSteps(ABC):
             kept = [(array, array.copy()) for array in self._moved_arrays()[::2]]
         for update in self._updates:
             self._reverse(update.velocities)
-            update.move(0, coupled=True)  # nothing was coupled yet: half a kick
+        moves = [update.moving(0, coupled=True) for update in self._updates]
+        move_together(moves, self._networks)  # nothing was coupled yet: half a kick
+        for update in self._updates:
             self._reverse(update.velocities)
         with self.device.current():
             for array, copy in kept:
@@ -179,6 +186,17 @@ class GpuSteps(ABC):
 
     def _reverse(self, velocities: Any) -> None:
         velocities.set(-self.device.to_host(velocities), stream=self.device.stream)
+
+    def _warn_of_turns(self, controls: Sequence[np.ndarray]) -> None:
+        """Say once in a run that a constraint turned by more than lincs-warnangle in a step; copies of all records."""
+        for update, words in zip(self._updates, controls, strict=True):
+            if self._warned or update.networks is None:
+                return
+            found = update.networks.turned(as_control(words))
+            if found is not None:
+                self._warned = True
+                limit = self.system.settings.lincs_warnangle
+                warn_of_turn(self.system.topology.describe_atom, *found, limit)
 
     # ---- what is read from outside ------------------------------------------------------------------------------
 
@@ -189,7 +207,7 @@ class GpuSteps(ABC):
     def read_extended(self) -> Extended:
         """Variables of thermostat and barostat now; waits for the device."""
         inside, along_z = self._box.read()[2]
-        return Extended(inside=inside, along_z=along_z).with_heat(*self._updates[0].read_thermostat())
+        return Extended(inside=inside, along_z=along_z).with_heat(*self._updates[0].kinetic.read_heat())
 
     def read_cell(self) -> Cell:
         """The cell now; waits for the device."""

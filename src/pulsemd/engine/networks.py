@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -124,9 +125,12 @@ class ConstraintNetworks:
         """What a GPU that has all atoms needs; None without networks."""
         if not self.exists:
             return None
-        iterations = self._settings.lincs_iter
         arrays = (self._gid, self._inverse_mass, self._ends, self._lengths, self._weights)
-        return NetworkTable(*arrays, self._order, iterations)
+        return NetworkTable(*arrays, self._order, self._settings.lincs_iter, self._warn_cosine)
+
+    @property
+    def _warn_cosine(self) -> float:
+        return math.cos(math.radians(self._settings.lincs_warnangle))
 
     def bind(self, local_row: Int32, n_owned: int, transport: Transport | None) -> None:
         """Take over the rows of a new list lifetime; collective if there is a transport of several ranks.
@@ -305,15 +309,20 @@ class ConstraintNetworks:
 
     def _warn(self, worst: int, cosine: float) -> None:
         """Say once in a run that a constraint turns by more than lincs-warnangle in a step."""
-        if self._warned or cosine >= math.cos(math.radians(self._settings.lincs_warnangle)):
+        if self._warned or cosine >= self._warn_cosine:
             return
         self._warned = True
-        i, j = (self._describe(int(self._gid[self._atoms[k]])) for k in self._pairs[worst])
-        log.warning(
-            "LINCS: the constraint of %s and %s turns by %.0f degrees in a step, more than lincs-warnangle = %g; "
-            "lower dt or minimise the start",
-            i, j, math.degrees(math.acos(cosine)), self._settings.lincs_warnangle,
-        )  # fmt: skip
+        atoms = self._gid[self._atoms[self._pairs[worst]]]
+        warn_of_turn(self._describe, atoms, cosine, self._settings.lincs_warnangle)
+
+
+def warn_of_turn(describe: Callable[[int], str], atoms: Int32, cosine: float, limit: float) -> None:
+    """Warn of a constraint of two atoms that turned by an angle of this cosine in a step; limit in degrees."""
+    log.warning(
+        "LINCS: the constraint of %s and %s turns by %.0f degrees in a step, more than lincs-warnangle = %g; "
+        "lower dt or minimise the start",
+        *(describe(int(atom)) for atom in atoms), math.degrees(math.acos(cosine)), limit,
+    )  # fmt: skip
 
 
 @njit(cache=True, nogil=True)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from pulsemd.device.cuda import CudaDevice
 from pulsemd.kernels.constraints.lincs import couple_constraints
+from pulsemd.kernels.constraints.shared_moves import SharedMoves
 from pulsemd.kernels.search.gpu_layout import Slots
+from pulsemd.kernels.update.control import turn_in
 from pulsemd.kernels.update.cuda_programs import NETWORK_THREADS, lincs_program
 from pulsemd.topology.groups import update_groups
 
@@ -26,6 +28,8 @@ class NetworkTable:
     pairs : (c, 2) int32, rows of `atoms`
     lengths, weights : (c,) float64, nm, and 1/sqrt(1/m_i + 1/m_j)
     order, iterations : int
+    warn_cosine : float
+        Of the angle by which a constraint turns in a step that is worth a warning.
     """
 
     atoms: np.ndarray
@@ -35,6 +39,7 @@ class NetworkTable:
     weights: np.ndarray
     order: int
     iterations: int
+    warn_cosine: float
 
     def sorted_by_network(self) -> tuple[NetworkTable, np.ndarray, np.ndarray]:
         """The same with atoms and constraints of each network together, in their order; and where networks begin."""
@@ -44,20 +49,19 @@ class NetworkTable:
         network[atoms] = np.repeat(np.arange(len(first) - 1), np.diff(first))
         of_bond = network[self.pairs[:, 0]]
         order = np.argsort(of_bond, kind="stable")
-        table = NetworkTable(
-            self.atoms[atoms],
-            self.inverse_mass[atoms],
-            place[self.pairs[order]],
-            self.lengths[order],
-            self.weights[order],
-            self.order,
-            self.iterations,
+        table = replace(
+            self,
+            atoms=self.atoms[atoms],
+            inverse_mass=self.inverse_mass[atoms],
+            pairs=place[self.pairs[order]],
+            lengths=self.lengths[order],
+            weights=self.weights[order],
         )
         return table, first, np.searchsorted(of_bond[order], np.arange(len(first)))
 
 
 class GpuNetworks:
-    """LINCS of one rank that has all atoms.
+    """LINCS of one rank.
 
     Parameters
     ----------
@@ -66,11 +70,19 @@ class GpuNetworks:
     control : device array, the record of `pulsemd.kernels.update.control`
     fixed : bool
         int64 fixed-point forces and virial (reproducible mode).
+
+    Attributes
+    ----------
+    shared : SharedMoves or None
+        Where atoms may be other ranks'.
     """
+
+    shared: SharedMoves | None = None
 
     def __init__(self, device: CudaDevice, table: NetworkTable, control: Any, fixed: bool) -> None:
         self.device, self._control, self._fixed = device, control, fixed
-        table, first_atoms, first_bonds = table.sorted_by_network()
+        self.sorted, first_atoms, first_bonds = table.sorted_by_network()
+        table = self.sorted
         n, bonds = len(table.atoms), len(table.pairs)
         by_atom = np.argsort(table.pairs.ravel(), kind="stable")  # twice the constraint, plus the side
         offset = np.concatenate([[0], np.cumsum(np.bincount(table.pairs.ravel(), minlength=n))])
@@ -93,12 +105,35 @@ class GpuNetworks:
         )
         kinds = [np.float64 if array.dtype == np.float64 else np.int32 for array in arrays]
         self._table = [device.to_device(a, kind) for a, kind in zip(arrays, kinds, strict=True)]
+        self._atoms, self._inverse_mass = self._table[2], self._table[-1]
         self._numbers = [np.int32(k) for k in (n, bonds, table.order, table.iterations)]
         self._work = (
             device.empty(n, np.int32),
             device.empty((n + 2 * bonds, 3), np.float64),
             device.empty(4 * bonds + max(len(neighbors), 1), np.float64),
         )
+
+    def turned(self, control: np.void) -> tuple[np.ndarray, float] | None:
+        """Global ids (2,) of a constraint that turned by more than lincs-warnangle in a step, and the cosine of the
+        angle, in a copy of the record; None: there is none."""
+        found = turn_in(control)
+        if found is None:
+            return None
+        number, cosine = found
+        return self.sorted.atoms[self.sorted.pairs[number]], cosine
+
+    def bind_share(
+        self, slots: Slots, moved: tuple[Any, Any, Any], offset: int, coupled: bool
+    ) -> Callable[[], None]:
+        """A launch that tells others of the atoms of this rank, in the stream of `shared`; arguments as for `bind`."""
+        assert self.shared is not None
+        v, f, step = moved
+        n, threads = self._numbers[0], NETWORK_THREADS[0]
+        return self.device.kernel(lincs_program(self._fixed, False, threads), "share_moves").bind(
+            -(-int(n) // threads), threads, slots.x, v, f, self._atoms, self._inverse_mass, n, slots.slot_of_gid,
+            np.int32(slots.capacity), slots.counters, slots.gid, step, self._control, np.int32(offset),
+            np.int32(coupled), self.shared.own, stream=self.shared.stream,
+        )  # fmt: skip
 
     def bind(
         self,
@@ -118,13 +153,16 @@ class GpuNetworks:
             OUTPUT, added to.
         clear : bool
             Leave 0 as the forces.
+        stream : stream of the device, of one rank that has all atoms
         """
         v, f, step = moved
         program = lincs_program(self._fixed, virial is not None, self._threads)
+        shared = None if self.shared is None else self.shared.total
         return self.device.kernel(program, "leapfrog_lincs").bind(
             self._n_networks, self._threads, slots.x, v, f, *self._table, *self._numbers, *self._work,
             slots.slot_of_gid, slots.gid, step, self._control, np.int32(offset), np.int32(coupled), virial,
-            np.int32(clear), stream=stream,
+            np.float64(self.sorted.warn_cosine), shared, np.int32(slots.capacity), slots.counters, np.int32(clear),
+            stream=stream if self.shared is None else self.shared.stream,
         )  # fmt: skip
 
     def bind_complete(

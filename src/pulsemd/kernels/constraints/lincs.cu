@@ -1,10 +1,12 @@
-// Leap-frog of networks of constraints solved by LINCS: one block a network.
+// Leap-frog of networks of constraints solved by LINCS: one block a network. Of several ranks each solves the networks it
+// has atoms of as a whole, from places and free moves of all their atoms, and moves its own.
 //
 // B. Hess, H. Bekker, H. J. C. Berendsen, J. G. E. M. Fraaije, J. Comput. Chem. 18, 1463 (1997). The operations and their
 // order are those of lincs.py, so that without contraction both give the same bits.
 
 #include "exclusions.cuh"
 #include "move.cuh"
+#include "pair_list.cuh"
 
 constexpr double BROKEN = 0.05;  // cosine of the angle by which a constraint turns in a step at which it is broken
 
@@ -19,8 +21,14 @@ struct Network {
     const double* inverse_mass;
 };
 
+struct alignas(16) SharedMove {  // of an atom: before a move, and how far it would go without constraints, nm
+    int4 at;
+    Vec move;
+    double unused;
+};
+
 struct Work {  // of a move or of velocities, which are in the place of moves then, in global memory
-    int* slot;
+    int* slot;  // -1: the atom is another rank's
     Vec *moves, *r, *direction;
     double *matrix, *rhs, *term, *solution, *multiplier;
 
@@ -89,19 +97,51 @@ __device__ void solve(const Network& n, Work& w, int2 atoms, int2 bonds, int ord
     }
 }
 
-__device__ void find_directions(const Network& n, const Work& w, int2 bonds, const int4* x, const double* box) {
+// shared : null, or: of all ranks
+__device__ void find_directions(const Network& n, const Work& w, int2 bonds, const int4* x, const SharedMove* shared,
+                                const double* box) {
     each(bonds.x, bonds.y, [&](int c) {
-        const Vec r = difference(x[w.slot[n.pairs[c].x]], x[w.slot[n.pairs[c].y]], box);
+        const int2 p = n.pairs[c];
+        const Vec r = shared ? difference(shared[p.x].at, shared[p.y].at, box)
+                             : difference(x[w.slot[p.x]], x[w.slot[p.y]], box);
         const double length = sqrt(dot(r, r));
         w.r[c] = r;
         w.direction[c] = {r.x / length, r.y / length, r.z / length};
     });
 }
 
+// Slot of an atom that this rank owns, else -1.
+__device__ __forceinline__ int owned_slot(const int* slot_of, int atom, int end) {
+    const int slot = slot_of[atom];
+    return slot < end ? slot : -1;
+}
+
+__device__ __forceinline__ void note_turn(Control* control, double cosine, int constraint) {
+    atomicMin(&control->turned, uint64((1.0 + cosine) * 1073741824.0) << 32 | uint32(constraint));
+}
+
+// Of several ranks: what others have to know of this rank's atoms. n : slots; counters : of the search of this rank
+extern "C" __global__ void __launch_bounds__(THREADS)
+    share_moves(int4* x, float4* v, Force* f, const int* __restrict__ atoms, const double* __restrict__ inverse_mass,
+                int n_atoms, const int* __restrict__ slot_of, int n, const long long* __restrict__ counters,
+                const int* __restrict__ gid, const Step* __restrict__ step, Control* control, int offset, int coupled,
+                SharedMove* shared) {
+    const int a = blockIdx.x * THREADS + threadIdx.x;
+    if (a >= n_atoms) return;
+    const int slot = owned_slot(slot_of, atoms[a], end_of_owned(counters, n));
+    if (slot < 0) return;
+    State s = state_of(x, v, f, gid, step, control, offset, coupled);
+    take_coupling(s);
+    const int4 at = x[slot];
+    const double dt = step->dt;
+    shared[a] = {{at.x, at.y, at.z, 0}, dt * kicked(s, slot, dt * inverse_mass[a]), 0.0};
+}
+
 // network_atoms, network_bonds : where each network begins, one more than there are; atoms : global ids
 // vectors, numbers : room for 1 Vec of each atom and 2 of each constraint; 4 doubles of each constraint and one of each
 //     coupling
-// clear : 1: leave 0 as the forces
+// warn : cosine of the angle by which a constraint turns in a step that is worth a warning
+// shared : null, or: of all ranks; clear : 1: leave 0 as the forces
 // the other arguments as in shake.cu
 extern "C" __global__ void __launch_bounds__(THREADS)
     leapfrog_lincs(int4* x, float4* v, Force* f, const int* __restrict__ network_atoms, const int* __restrict__ network_bonds,
@@ -110,7 +150,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                    const double* __restrict__ factors, const int* __restrict__ of_atom, const int* __restrict__ constraints,
                    const double* __restrict__ inverse_mass, int n_atoms, int n_bonds, int order, int iterations, int* slots,
                    Vec* vectors, double* numbers, const int* __restrict__ slot_of, const int* __restrict__ gid,
-                   const Step* __restrict__ step, Control* control, int offset, int coupled, Sum* virial, int clear) {
+                   const Step* __restrict__ step, Control* control, int offset, int coupled, Sum* virial, double warn,
+                   const SharedMove* __restrict__ shared, int n_slots, const long long* __restrict__ counters, int clear) {
     const Network n = {pairs, lengths, weights, start, neighbors, factors, of_atom, constraints, inverse_mass};
     Work w(slots, vectors, numbers, n_atoms, n_bonds);
     State s = state_of(x, v, f, gid, step, control, offset, coupled);
@@ -118,20 +159,31 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const double dt = step->dt;
     const int2 mine = {network_atoms[blockIdx.x], network_atoms[blockIdx.x + 1]};
     const int2 bonds = {network_bonds[blockIdx.x], network_bonds[blockIdx.x + 1]};
+    const int end = end_of_owned(counters, n_slots);
+    bool here = false;
     each(mine.x, mine.y, [&](int a) {
-        w.slot[a] = slot_of[atoms[a]];
-        w.moves[a] = dt * kicked(s, w.slot[a], dt * inverse_mass[a]);
+        const int slot = w.slot[a] = owned_slot(slot_of, atoms[a], end);
+        w.moves[a] = shared ? shared[a].move : dt * kicked(s, slot, dt * inverse_mass[a]);
+        here |= slot >= 0;
     });
-    find_directions(n, w, bonds, x, step->box);
+    if (shared && !__syncthreads_or(here)) return;
+    find_directions(n, w, bonds, x, shared, step->box);
     solve<false>(n, w, mine, bonds, order, iterations);
     Sums sums;
     each(bonds.x, bonds.y, [&](int c) {
+        const int slot = w.slot[pairs[c].x];
+        if (slot < 0) return;
         const Vec now = moved(n, w, c);
-        if (!(dot(w.direction[c], now) > BROKEN * sqrt(dot(now, now)))) note_error(s, w.slot[pairs[c].x]);
+        const double cosine = dot(w.direction[c], now) / sqrt(dot(now, now));
+        if (!(cosine > BROKEN))
+            note_error(s, slot);
+        else if (cosine < warn)
+            note_turn(control, cosine, c);
         if (ENERGIES) sums.virial(w.r[c], (-w.multiplier[c] / (dt * dt)) * w.direction[c]);
     });
     each(mine.x, mine.y, [&](int a) {
         const int slot = w.slot[a];
+        if (slot < 0) return;
         move(s, slot, x[slot], w.moves[a]);
         store_velocity(s, slot, per_dt(*step, w.moves[a]));
         if (clear) store_force(f, slot, {0, 0, 0});
@@ -159,7 +211,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         const int slot = w.slot[a] = slot_of[atoms[a]];
         w.moves[a] = half_kicked(v[slot], half / mass[slot], load_force(f, slot));
     });
-    find_directions(n, w, bonds, x, step->box);
+    find_directions(n, w, bonds, x, nullptr, step->box);
     solve<true>(n, w, mine, bonds, order, iterations);
     Sums taken;
     each(bonds.x, bonds.y, [&](int c) {

@@ -5,6 +5,8 @@ struct Control {
     long long step;            // step of offset 0; a step is step + offset, the offset a kernel argument
     long long start;           // step that errors are counted from
     unsigned long long error;  // smallest (step - start) << 32 | gid of an atom that could not be moved; all bits: none
+    unsigned long long turned; // smallest (1 + cosine) 2^30 << 32 | number of a constraint of LINCS that turned by more
+                               // than lincs-warnangle in a step; all bits: none
     double com[3];             // velocity of the centre of mass that a coupled step removes, nm/ps
     double work;               // given by the thermostats so far, kJ/mol
     double before, after;      // kinetic energy of the last half steps that were summed, kJ/mol

@@ -10,6 +10,7 @@ _RECORD = [
     ("step", "<i8"),
     ("start", "<i8"),
     ("error", "<u8"),
+    ("turned", "<u8"),
     ("com", "<f8", 3),
     ("work", "<f8"),
     ("before", "<f8"),
@@ -28,6 +29,7 @@ _BATH = np.dtype([(name, "<f8") for name in _OF_BATH])
 _WORDS, _WORDS_OF_BATH = np.dtype(_RECORD).itemsize // 8, _BATH.itemsize // 8
 
 NO_ERROR = 2**64 - 1
+_COSINE_SCALE = 2.0**30
 
 
 @cache
@@ -39,7 +41,7 @@ def control_type(n_baths: int) -> np.dtype[np.void]:
 def first_control(n_baths: int, kick: float) -> np.ndarray:
     """Words (k,) int64 of the record before the first step; `kick`: see ``Thermostat.kick`` of kinetic.cu."""
     start = np.zeros(1, control_type(n_baths))
-    start["error"], start["n_baths"] = NO_ERROR, n_baths
+    start["error"], start["turned"], start["n_baths"] = NO_ERROR, NO_ERROR, n_baths
     start["baths"]["scale"], start["baths"]["kick"] = 1.0, kick
     return start.view(np.int64)
 
@@ -49,3 +51,10 @@ def as_control(words: np.ndarray) -> np.void:
     n_baths = (len(words) - _WORDS) // _WORDS_OF_BATH
     record: np.void = words.view(control_type(n_baths))[0]
     return record
+
+
+def turn_in(control: np.void) -> tuple[int, float] | None:
+    """Number of a constraint of LINCS that turned by more than lincs-warnangle in a step, and the cosine of the angle,
+    the largest so far; None: there is none."""
+    word = int(control["turned"])
+    return None if word == NO_ERROR else (word & 0xFFFFFFFF, (word >> 32) / _COSINE_SCALE - 1.0)

@@ -7,7 +7,7 @@ kernel; `tick` adds the steps made, so that recorded steps can be launched again
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -69,6 +69,7 @@ class GpuUpdate:
         `UpdateConstants.step`.
     control : (k,) int64, device
         The record of control.py.
+    networks : GpuNetworks or None
     kinetic : GpuKinetic
     noise : GpuNoise or None
     """
@@ -108,7 +109,7 @@ class GpuUpdate:
         self._sites = (
             GpuSites(device, sites.others, self._step, self.control, fixed) if len(sites.others) else None
         )
-        self._networks = (
+        self.networks = (
             None
             if constants.networks is None
             else GpuNetworks(device, constants.networks, self.control, fixed)
@@ -196,24 +197,6 @@ class GpuUpdate:
         """The step that the error word counts from; does not wait."""
         self.control[1:2].set(np.array([step], np.int64), stream=self.device.stream)
 
-    def set_thermostat(self, work: float, xi: np.ndarray, friction: np.ndarray) -> None:
-        """Heat that the thermostats gave so far, kJ/mol, and Nose and Hoover's variables, of whole chains; waits."""
-        words = self.device.to_host(self.control)
-        record = as_control(words)
-        record["work"] = work
-        if self.kinetic.chains is None:
-            record["baths"]["xi"], record["baths"]["friction"] = xi, friction
-        else:
-            self.kinetic.chains.put(xi, friction)
-        self.control.set(words, stream=self.device.stream)
-
-    def read_thermostat(self) -> tuple[np.ndarray, np.ndarray]:
-        """Those variables; waits for the device."""
-        if self.kinetic.chains is not None:
-            return self.kinetic.chains.read()
-        baths = self.read()["baths"]
-        return baths["xi"], baths["friction"]
-
     @property
     def reported_velocities(self) -> Any:
         """What frames have as velocities: those of the full step that was completed last, with velocity Verlet."""
@@ -254,7 +237,7 @@ class GpuUpdate:
         self._launch(self._bind_complete_atoms, coupled, virial is not None and not coupled)
         if self.n_groups:
             self._launch(self._bind_complete_groups, coupled, virial is not None and not coupled)
-        if self._networks is not None:
+        if self.networks is not None:
             self._launch(self._bind_complete_networks, coupled, virial is not None and not coupled)
         self._sums_full = not coupled
 
@@ -297,7 +280,7 @@ class GpuUpdate:
     @property
     def is_one_kernel(self) -> bool:
         """Whether a move without the virial is one launch, but for what several thermostats do ahead of it."""
-        stars_at_most = (self.n_groups == 0 or self._are_stars) and self._networks is None
+        stars_at_most = (self.n_groups == 0 or self._are_stars) and self.networks is None
         return stars_at_most and self._sites is None and self.noise is None
 
     @property
@@ -311,10 +294,17 @@ class GpuUpdate:
         for energies in (False, True):
             self.device.kernel(leapfrog_program(self.fixed, energies, self._n_sites, halo=True), "leapfrog")
 
-    def move(
+    def move(self, *arguments: Any, **more: Any) -> None:
+        """`moving` of a rank that has all atoms of networks of constraints."""
+        for _ in self.moving(*arguments, **more):
+            raise RuntimeError("networks of constraints are shared: the ranks of a process move together")
+
+    def moving(
         self, offset: int, coupled: bool, virial: Any = None, overlap: bool = False, halo: Any = None
-    ) -> None:
+    ) -> Iterator[None]:
         """Kick, drift and constrain all atoms; virtual sites give their forces away first and follow last.
+
+        Stops where `SharedMoves.exchange` is to follow, once all ranks of the process have come so far.
 
         Parameters
         ----------
@@ -336,21 +326,26 @@ class GpuUpdate:
         if coupled and self.kinetic.n_baths > 1:
             self._launch(self._bind_couple_groups)
             coupled = False
-        self._move_all(offset, coupled, virial is not None, overlap)
+        yield from self._move_all(offset, coupled, virial is not None, overlap)
         if self.noise is not None:
             self._launch(self._bind_noise, offset)
-            self._move_all(offset, False, False, False, noise=True)
+            yield from self._move_all(offset, False, False, False, noise=True)
             self._launch(self._bind_add)
 
     def _move_all(
         self, offset: int, coupled: bool, energies: bool, overlap: bool, noise: bool = False
-    ) -> None:
-        """Move all atoms, with their velocities, or for half a step with what noise added to these."""
+    ) -> Iterator[None]:
+        """Move all atoms, with their velocities, or for half a step with what noise added to these; see `moving`."""
+        shared = None if self.networks is None else self.networks.shared
+        if shared is not None:
+            self.device.fork(shared.stream)
+            self._launch(self._bind_share, offset, coupled, noise)
+            yield
         with_groups = self.n_groups > 0 and (energies or not self._are_stars)
-        beside = with_groups or self._networks is not None
+        beside = with_groups or self.networks is not None
         if beside:
             self.device.fork(self._branch)
-        if self._networks is not None:
+        if self.networks is not None:
             self._launch(self._bind_networks, offset, coupled, energies, noise)
         if with_groups:
             self._launch(self._bind_groups, offset, coupled, energies, noise)
@@ -358,6 +353,8 @@ class GpuUpdate:
         self._launch(self._bind_move, offset, coupled, energies, overlap, noise, halo)
         if beside:
             self.device.join(self._branch)
+        if shared is not None:
+            self.device.join(shared.stream)
         if self._sites is not None:
             self._launch(self._bind_construct, offset)
 
@@ -435,10 +432,14 @@ class GpuUpdate:
         assert self._sites is not None
         return self._sites.bind_construct(self._slots, offset)
 
+    def _bind_share(self, offset: int, coupled: bool, noise: bool) -> Callable[[], None]:
+        assert self.networks is not None
+        return self.networks.bind_share(self._slots, self._moved(noise), offset, coupled)
+
     def _bind_networks(self, offset: int, coupled: bool, energies: bool, noise: bool) -> Callable[[], None]:
-        assert self._networks is not None
+        assert self.networks is not None
         virial, clear = self._virial if energies else None, self.clears_forces
-        return self._networks.bind(
+        return self.networks.bind(
             self._slots, self._moved(noise), offset, coupled, virial, clear, self._branch
         )
 
@@ -483,8 +484,8 @@ class GpuUpdate:
         return self._full.bind_groups(*arrays, *groups, self._step, virial)
 
     def _bind_complete_networks(self, coupled: bool, energies: bool) -> Callable[[], None]:
-        assert self._networks is not None
+        assert self.networks is not None
         virial = self._virial if energies else None
-        return self._networks.bind_complete(
+        return self.networks.bind_complete(
             self._slots, self._completed(coupled), self._forces, self._mass, self._step, virial
         )

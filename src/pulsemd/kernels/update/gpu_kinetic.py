@@ -10,6 +10,7 @@ import numpy as np
 from pulsemd.device.cuda import CudaDevice
 from pulsemd.device.overlap import Wait
 from pulsemd.kernels.search.gpu_layout import Slots
+from pulsemd.kernels.update.control import as_control
 from pulsemd.kernels.update.cuda_programs import SUM_THREADS, kinetic_program
 from pulsemd.kernels.update.gpu_chains import GpuChains
 from pulsemd.kernels.update.gpu_tables import UpdateConstants
@@ -54,6 +55,24 @@ class GpuKinetic:
         self._partial = device.empty((self.n_baths * self._blocks, 5), kind)
         self.share: Any = None
         self.stream: Any = None
+
+    def put_heat(self, work: float, xi: np.ndarray, friction: np.ndarray) -> None:
+        """Heat that the thermostats gave so far, kJ/mol, and Nose and Hoover's variables, of whole chains; waits."""
+        words = self._device.to_host(self._control)
+        record = as_control(words)
+        record["work"] = work
+        if self.chains is None:
+            record["baths"]["xi"], record["baths"]["friction"] = xi, friction
+        else:
+            self.chains.put(xi, friction)
+        self._control.set(words, stream=self._device.stream)
+
+    def read_heat(self) -> tuple[np.ndarray, np.ndarray]:
+        """Those variables; waits for the device."""
+        if self.chains is not None:
+            return self.chains.read()
+        baths = as_control(self._device.to_host(self._control))["baths"]
+        return baths["xi"], baths["friction"]
 
     def _tables(self, flags: tuple[int, ...]) -> tuple[Any, ...]:
         chains = None if self.chains is None else self.chains.record
