@@ -149,7 +149,7 @@ def test_closed_simulation_refuses_to_run():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"nstlits": 5}, "unknown option nstlits"),
+        ({"nstlits": 5}, "^unknown option nstlits; did you mean nstlist"),
         ({"rvdw": 0.5}, "must be equal"),
         ({"dt": "x"}, "dt = x"),
         ({"tc_grps": "SOL System"}, r"SOL 1 OW \(atom 1\) is in 2 of the groups"),

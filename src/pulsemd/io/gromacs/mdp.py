@@ -67,6 +67,7 @@ def override_settings(settings: RunSettings, values: Mapping[str, Any]) -> RunSe
     Raises
     ------
     InputError
+        Without file and line.
     """
     if not values:
         return settings
@@ -77,7 +78,10 @@ def override_settings(settings: RunSettings, values: Mapping[str, Any]) -> RunSe
         )  # for other groups too
     for name, value in values.items():
         entries[squeeze(name)] = Entry(name, word_of(name, value), 1)
-    changed = _Reader("settings", entries.values()).settings()
+    try:
+        changed = _Reader("settings", entries.values()).settings()
+    except InputError as error:  # there is no file, nor a line
+        raise InputError(error.message) from error
     return replace(changed, ignored=settings.ignored)
 
 
