@@ -47,6 +47,15 @@ def expected() -> str:
 
 
 @RANKS
+def test_velocities_of_velocity_verlet_have_the_kinetic_energy_of_their_step(ranks):
+    with water(ranks, integrator="md-vv", tcoupl="no") as sim:
+        for _ in range(2):
+            kinetic = 0.5 * sim.topology.mass @ (sim.velocities.astype(float) ** 2).sum(1)
+            assert kinetic == pytest.approx(sim.energies["kinetic"], abs=1e-2)
+            sim.run(7)
+
+
+@RANKS
 def test_steps_in_several_calls_give_the_trajectory_of_one_call(ranks, expected):
     before = children()
     with water(ranks) as sim:
