@@ -150,10 +150,12 @@ class GpuRanks(GpuSteps):
     def _share_networks(self) -> None:
         """Let all ranks know what those of networks of constraints do."""
         networks = [update.networks for update in self._updates if update.networks is not None]
-        if networks:
-            self._networks = SharedMoves(self.transport, len(networks[0].sorted.atoms))
+        if not networks:
+            return
+        self._networks = SharedMoves(self.transport, len(networks[0].sorted.atoms))
         for each in networks:
-            each.shared = self._networks
+            each.share(self._networks)
+        self.transport.meet()  # loading may take longer than a peer waits on its device
 
     # ---- search -------------------------------------------------------------------------------------------------
 

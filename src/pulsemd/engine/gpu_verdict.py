@@ -78,11 +78,7 @@ class SearchVerdict:
             low, high = (bound.tolist() for bound in usual)
             high[0] = min(high[0], slots // SUPERCLUSTER)
             words: list[tuple[Any, int]] = [(self._transport.control_words[:1], 0)]
-            words += [
-                (part.pairs.error_word, 0),
-                (part.bonded.error_word, 0),
-                (part.update.error_word, -1),
-            ]
+            words += [(part.pairs.error_word, 0), (part.bonded.error_word, 0), (part.update.error_word, -1)]
             checks.append(
                 [
                     *checks_of(part.pairs.pairs.counters, low, high),

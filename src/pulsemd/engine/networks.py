@@ -122,7 +122,7 @@ class ConstraintNetworks:
             )
 
     def table(self) -> NetworkTable | None:
-        """What a GPU that has all atoms needs; None without networks."""
+        """What a GPU needs; None without networks."""
         if not self.exists:
             return None
         arrays = (self._gid, self._inverse_mass, self._ends, self._lengths, self._weights)

@@ -113,6 +113,14 @@ class GpuNetworks:
             device.empty(4 * bonds + max(len(neighbors), 1), np.float64),
         )
 
+    def share(self, shared: SharedMoves) -> None:
+        """Be one rank of several from now on; compiles or loads the kernels."""
+        self.shared = shared
+        programs = [lincs_program(self._fixed, energies, self._threads) for energies in (False, True)]
+        for program in programs:
+            self.device.kernel(program, "leapfrog_lincs")
+        self.device.kernel(lincs_program(self._fixed, False, NETWORK_THREADS[0]), "share_moves")
+
     def turned(self, control: np.void) -> tuple[np.ndarray, float] | None:
         """Global ids (2,) of a constraint that turned by more than lincs-warnangle in a step, and the cosine of the
         angle, in a copy of the record; None: there is none."""
