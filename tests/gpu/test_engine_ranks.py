@@ -12,6 +12,7 @@ from pulsemd.engine.gpu_search import PartSearch
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.simulation import Simulation
 from pulsemd.halo import open_transport
+from pulsemd.halo.device.buffers import TABLES, TableBuffers
 from pulsemd.halo.device.local import local_transports
 from systems import MIXED_TOP, SITES_TOP, bundled_system, mixed_system
 
@@ -208,3 +209,22 @@ def test_forces_on_ghosts_are_awaited_from_the_first_step_on(device):
     )
     assert (words[:, 0] >= epochs[:, None]).all()  # positions, by the search
     assert (words[:, 1] < epochs[:, None]).all()
+
+
+def test_tables_of_the_host_stay_until_a_search_on_the_device_makes_others(device, monkeypatch):
+    uploaded, upload = {}, TableBuffers.upload
+
+    def note(self, tables, room):
+        uploaded[id(self)] = self, tables
+        return upload(self, tables, room)
+
+    monkeypatch.setattr(TableBuffers, "upload", note)
+    ranks = on_ranks(bundled_system(), 8, "reproducible", plan="direct", grid=(2, 2, 2))
+    assert ranks.rank.searches_on_device == 0
+    assert (
+        max(len(tables.waits) for _, tables in uploaded.values()) > 7
+    )  # not one for each pulse, as on the device
+    for buffers, tables in uploaded.values():
+        for name, array in zip(TABLES, buffers.arrays(), strict=True):
+            wanted = getattr(tables, name).reshape(-1).view(np.uint8)
+            assert (device.to_host(array)[: len(wanted)] == wanted).all(), name

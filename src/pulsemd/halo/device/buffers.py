@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pulsemd.device.cuda import CudaDevice
 from pulsemd.halo.device.tables import ITEM, HostTables
 
-_NAMES: Final = ("messages", "groups", "waits", "items", "more")
+TABLES: Final = ("messages", "groups", "waits", "items", "more")
+"""Fields of `HostTables`, in the order in which kernels take them."""
+
 _GROWTH: Final = 1.25
 
 
@@ -30,12 +31,12 @@ class TableBuffers:
 
     def __init__(self, device: CudaDevice) -> None:
         self._device = device
-        self._buffers: dict[str, Any] = {name: device.zeros(16, np.uint8) for name in _NAMES}
+        self._buffers: dict[str, Any] = {name: device.zeros(16, np.uint8) for name in TABLES}
 
     def upload(self, tables: HostTables, room: Mapping[str, int]) -> bool:
         """Copy tables to the device, in stream order, with ``room`` bytes at least; whether an address changed."""
         moved = False
-        for name in _NAMES:
+        for name in TABLES:
             host = np.ascontiguousarray(getattr(tables, name)).reshape(-1).view(np.uint8)
             need = max(len(host), room.get(name, 0))
             if need > len(self._buffers[name]):
@@ -56,11 +57,6 @@ class TableBuffers:
         """Where a table begins: messages, groups, waits, items or more."""
         return int(self._buffers[name].data.ptr)
 
-    def set_waits(self, words: NDArray[np.int32]) -> None:
-        """Write the list of signal words, in stream order."""
-        with self._device.current():
-            self._buffers["waits"][: words.nbytes].set(words.view(np.uint8))
-
     def arrays(self) -> list[Any]:
-        """All tables, in the order in which kernels take them."""
-        return [self._buffers[name] for name in _NAMES]
+        """All tables, in the order of `TABLES`."""
+        return [self._buffers[name] for name in TABLES]

@@ -19,6 +19,7 @@ struct DirectRank {
   BackItem* back_items;
   BackItem* add_items;
   Group* groups;  // of this rank: one for each pulse
+  int* waits;     // (pulses,), of all local ranks: what a group waits for
   uint64 landing;     // address of the own landing rows
   const int* sent;    // (pulses, most): own rows
   const int* n_sent;  // (pulses,)
@@ -31,6 +32,7 @@ struct DirectRank {
   const uint64* back_targets;   // (pulses,): landing rows for pulse p at the rank it comes from
   long long n_slots, first_ghost, n_pulses, most, row_bytes;
   long long first_item, first_back, first_add, first_group;  // of this rank in the tables of the channel
+  long long first_word;  // of the words that announce what comes back
 };
 
 // Every rank learns the slots of its rows, senders those of the ghosts they brought. blockIdx.y: local rank.
@@ -74,6 +76,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   reverse.add_end = reverse.add_begin + 1;
   const int first = own.first_add + p * most;
   own.groups[p] = {first, first + n, p, p + 1};
+  own.waits[p] = own.first_word + p;
   // All ranks have met since the last exchange: nothing is owed.
   if (p == 0 && blockIdx.y == 0) {
     forward_state->forward_settled = forward_state->forward_epoch;

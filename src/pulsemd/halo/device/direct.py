@@ -67,7 +67,6 @@ class DirectTables:
         device, transport, (n_pulses, most, _) = self._transport.device, self._transport, self._sizes
         out, back = forward.parts("forward"), reverse.parts("reverse")
         assert back.landing is not None
-        back.tables.set_waits((REVERSE_ARRIVAL * back.slots + np.arange(n_pulses)).astype(np.int32))
         row_bytes = reverse.row_bytes
         self._alive: list[Any] = []
         rows = [
@@ -82,6 +81,7 @@ class DirectTables:
                 *(int(array.data.ptr) for array in (self._slot_of_row[k], plan.source)),
                 *self._of_peers(plan, back.landing, row_bytes),
                 *self._numbers(k, len(plan.source), row_bytes),
+                REVERSE_ARRIVAL * back.slots,
             ]
             for k, plan in enumerate(plans)
         ]
@@ -96,7 +96,7 @@ class DirectTables:
         )
 
     def _of_rank(self, k: int, plan: DirectPlan, out: Any, back: Any) -> list[int]:
-        """Addresses of items and groups."""
+        """Addresses of items, groups and waits."""
         n_pulses, most, _ = self._sizes
         own, every = k * n_pulses * most, self._transport.n_local * n_pulses * most
         return [
@@ -104,6 +104,7 @@ class DirectTables:
             back.address("items") + ITEM.itemsize * own,
             back.address("items") + ITEM.itemsize * (every + own),
             back.address("groups") + _GROUP_BYTES * k * n_pulses,
+            back.address("waits"),
         ]
 
     def _of_peers(self, plan: DirectPlan, landing: Region, row_bytes: int) -> list[int]:
