@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pulsemd.base.errors import InputError, PeerError, TransportError
+from pulsemd.base.errors import ConfigError, InputError, PeerError, TransportError
 from pulsemd.halo import Transport, launch
 from pulsemd.halo.conformance import ONE_PULSE, Field
 
@@ -165,6 +165,12 @@ def test_signal_to_the_launcher_reaches_the_ranks_once(
     assert [len(lines) for lines in errors] == [1, 1]
     assert any(lines[0].startswith(("KeyboardInterrupt", "SystemExit")) for lines in errors)
     wait_until_gone(tmp_path)
+
+
+def test_ranks_that_would_stall_the_machine_are_refused_with_a_number_that_would_not(monkeypatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    with pytest.raises(ConfigError, match=r"129 ranks: .* 2 usable core\(s\); use at most 128, better 2"):
+        launch(129, "os:getpid")
 
 
 def test_rank_has_one_thread_of_linear_algebra_unless_the_user_says_otherwise(monkeypatch):

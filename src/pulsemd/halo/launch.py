@@ -27,6 +27,7 @@ from pulsemd.halo.transport import TRANSPORTS, faults_text, wait_limit
 
 _POLL: Final = 0.01
 _GRACE: Final = 10.0
+_MOST_PER_CORE: Final = 64
 _ONE_THREAD: Final = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
 """A rank has one core: more threads of linear algebra would wait for each other. The setting of the user prevails."""
 
@@ -63,6 +64,8 @@ def launch(
 
     Raises
     ------
+    ConfigError
+        If there are far more ranks than cores.
     PeerError
         If a rank died; names it and the signal or exit code.
     Exception
@@ -74,6 +77,12 @@ def launch(
         raise ConfigError(
             f"launch: {n_ranks} ranks of {target!r} on {transport!r}; needs 1 or more ranks of "
             f"'module:function' on one of {', '.join(TRANSPORTS)}"
+        )
+    cores = len(os.sched_getaffinity(0))
+    if n_ranks > _MOST_PER_CORE * cores:
+        raise ConfigError(
+            f"{n_ranks} ranks: so many would stall this machine, which has {cores} usable core(s); use at most "
+            f"{_MOST_PER_CORE * cores}, better {cores}"
         )
     limit, text = wait_limit(timeout), faults_text(faults)
     if transport == "loopback":
