@@ -79,6 +79,8 @@ def test_water_numbers_beyond_five_digits_wrap(tmp_path):
 def test_water_too_small_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="at least 1500"):
         build_system("water", 1400, tmp_path)
+    with pytest.raises(ConfigError, match="at most 2147483647 atoms"):
+        build_system("water", 10**14, tmp_path)
 
 
 def test_water_existing_files_are_not_overwritten(tmp_path):

@@ -32,6 +32,9 @@ BUILDABLE: Final = ("water", "water-ethanol")
 MINIMUM_ATOMS: Final = 1500
 """Smallest box: an edge of 2.47 nm holds a cut-off of 1.0 nm and its buffer twice."""
 
+MAXIMUM_ATOMS: Final = 2**31 - 1
+"""Ids of atoms are int32."""
+
 _CONTACT: Final = {"OO": 0.245, "HO": 0.155, "HH": 0.165, "CO": 0.28, "CH": 0.22, "CC": 0.32}
 """About the closest contacts between molecules, nm, met in the bundled boxes; a pair below one is an overlap."""
 
@@ -109,7 +112,7 @@ def build_system(name: str, n_atoms: int, directory: str | Path) -> BuiltSystem:
     ----------
     name : one of `BUILDABLE`
     n_atoms : int
-        Wanted number of atoms, at least `MINIMUM_ATOMS`; rounded to whole molecules.
+        Wanted number of atoms, from `MINIMUM_ATOMS` to `MAXIMUM_ATOMS`; rounded to whole molecules.
     directory : path
         Created if absent.
 
@@ -120,7 +123,7 @@ def build_system(name: str, n_atoms: int, directory: str | Path) -> BuiltSystem:
     Raises
     ------
     ConfigError
-        If the system cannot be built or `n_atoms` is too small.
+        If the system cannot be built or `n_atoms` is too small or too large.
     InputError
         If one of the three files is there already.
     OutputError
@@ -130,6 +133,8 @@ def build_system(name: str, n_atoms: int, directory: str | Path) -> BuiltSystem:
         raise ConfigError(f"'{name}' comes in one size only; there are others of: {', '.join(BUILDABLE)}")
     if n_atoms < MINIMUM_ATOMS:
         raise ConfigError(f"a box of {name} needs at least {MINIMUM_ATOMS} atoms, not {n_atoms}")
+    if n_atoms > MAXIMUM_ATOMS:
+        raise ConfigError(f"a system holds at most {MAXIMUM_ATOMS} atoms, not {n_atoms}")
     bundled, folder = system_files(name), Path(directory)
     paths = [folder / file for file in ("conf.gro", "topol.top", "run.mdp")]
     for path in paths:
