@@ -76,7 +76,7 @@ def test_water_numbers_beyond_five_digits_wrap(tmp_path):
     assert {len(line) for line in lines[2:-1]} == {44}
 
 
-def test_water_too_small_is_refused(tmp_path):
+def test_water_too_small_or_too_large_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="at least 1500"):
         build_system("water", 1400, tmp_path)
     with pytest.raises(ConfigError, match="at most 2147483647 atoms"):
