@@ -222,7 +222,6 @@ def _hash(transport: Transport, system: System, steps: int, options: RunOptions)
     """Beginning of the hash of the trajectory after some steps in reproducible mode."""
     exact: Precision = "reproducible"
     simulation = Simulation(transport, system, replace(options, precision=exact))
-    simulation.warm_up()  # what a first use loads may wait for a device that waits for a peer
     simulation.run(steps)
     found = (simulation.trajectory_hash() or "")[:16]
     return {
