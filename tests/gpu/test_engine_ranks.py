@@ -56,6 +56,19 @@ def test_the_trajectory_of_water_on_ranks_has_the_hash_of_one(device, n_ranks, r
         assert found[name] == pytest.approx(value, rel=1e-9, abs=1e-9), name
 
 
+@pytest.mark.parametrize("rung", ["nvshmem-pulse", "nvshmem-fused"])
+def test_cells_along_three_axes_have_the_hash_of_one(device, rung):
+    """Rows at edges go to several ranks, so the first lifetime, planned by the host, waits for several pulses at once:
+    with a kernel for each, a wait for the wrong one never ends."""
+    system = bundled_system(nsttcouple=5, nstcomm=10, nstlist=5)
+    alone = on_one(system, "reproducible")
+    alone.run(15)
+    ranks = on_ranks(system, 8, "reproducible", rung, plan="direct", grid=(2, 2, 2))
+    ranks.run(15)
+    assert ranks.trajectory_hash() == alone.trajectory_hash()
+    assert ranks.rank.searches_on_device == 2
+
+
 @pytest.mark.parametrize("change", ["nearly_full", "too_small"])
 def test_searches_that_do_not_fit_on_the_device_go_through_the_host(device, monkeypatch, change):
     system = bundled_system(nsttcouple=2, nstcomm=2, nstlist=2)
