@@ -18,7 +18,7 @@ from pulsemd.engine.reporters import Reporter
 from pulsemd.engine.simulation import Simulation
 from pulsemd.halo import open_transport
 from pulsemd.kernels.nonbonded import gpu as gpu_nonbonded
-from pulsemd.kernels.update import cuda_programs
+from pulsemd.kernels.update import cuda_programs, gpu_kinetic
 from pulsemd.kernels.update import gpu as gpu_update
 from pulsemd.systems import list_systems
 from systems import bundled_system
@@ -121,9 +121,9 @@ def test_three_reproducible_runs_on_device_give_one_hash_for_any_launch_shape(de
     assert digest() == first
     assert digest() == first
     monkeypatch.setattr(gpu_nonbonded, "warps_for", lambda _n: 2)
-    for module in (cuda_programs, gpu_update):
-        monkeypatch.setattr(module, "MOVE_THREADS", 128)
-        monkeypatch.setattr(module, "SUM_THREADS", 64)
+    for name, threads, user in (("MOVE_THREADS", 128, gpu_update), ("SUM_THREADS", 64, gpu_kinetic)):
+        for module in (cuda_programs, user):
+            monkeypatch.setattr(module, name, threads)
     assert digest() == first
 
 
