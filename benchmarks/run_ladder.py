@@ -274,6 +274,7 @@ def end_all(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def main() -> None:
+    """Show the plan, or run it and write the verdict."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--gpus", type=int, choices=sorted(GRIDS), required=True)
     parser.add_argument("--minutes", type=float, default=9.0, help="that all of it may take (9)")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -71,7 +73,7 @@ def test_annealed_groups_on_device_follow_cpu(device, tmp_path):
         annealing_time=(0.0, 0.006),
         annealing_temp=(300.0, 700.0),
     )
-    object.__setattr__(system, "group_of_atom", (np.arange(system.topology.n_atoms) > 200).astype(np.int32))
+    system = replace(system, group_of_atom=(np.arange(system.topology.n_atoms) > 200).astype(np.int32))
     expected, found = (states(system, place, "reproducible", 6)[0] for place in ("cpu", "cuda"))
     for name in ("temperature_First", "temperature_Rest"):
         old, new = ([record[name] for record in records] for records in (expected, found))

@@ -49,7 +49,10 @@ def test_results_are_one_csv_and_one_plot(tmp_path: Path) -> None:
 
 def test_grid_of_another_size_than_the_gpus_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "halo", "--gpus", "2", "--grid", "2x2"]) == 2
-    assert "2 GPUs of 1 have 2" in capsys.readouterr().err
+    assert "2 GPUs of 1 have 2; change --grid" in capsys.readouterr().err
+    words = ["bench", "md", "--gpus", "2", "--ranks-per-gpu", "1", "4", "--grid", "2x2x2", "3x1x1"]
+    assert main(words) == 2
+    assert "--grid 3x1x1: has 3 ranks, but 2 GPUs of 1, 4 have 2, 8" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("part", ["halo", "md"])
@@ -67,9 +70,8 @@ def test_benchmark_without_a_gpu_says_where_to_run_it(
 ) -> None:
     monkeypatch.setattr(cuda, "has_driver", lambda: False)
     assert main(["bench", part]) == 4
-    (line,) = [text for text in capsys.readouterr().err.split("\n") if text.startswith("error: ")]
-    assert line.endswith(
-        "no GPU can be used: this machine has no NVIDIA driver; run where a GPU and its driver are"
+    assert capsys.readouterr().err == (
+        "error: no GPU can be used: this machine has no NVIDIA driver; run where a GPU and its driver are\n"
     )
 
 

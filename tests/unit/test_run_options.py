@@ -54,6 +54,15 @@ def test_table_of_a_settings_file_is_checked_before_anything_runs(tmp_path, caps
     assert not (tmp_path / "out").exists()
 
 
+def test_grid_of_another_size_than_the_ranks_is_refused_before_they_start(tmp_path, capsys):
+    words = ["run", "water", "--ranks", "2", "--grid", "2x2x1", "-o", str(tmp_path / "out")]
+    assert main(words) == 4
+    said = capsys.readouterr().err
+    assert "grid 2x2x1 has 4 cells but there are 2 ranks; use --ranks 4 or another grid" in said
+    assert "starting" not in said
+    assert not (tmp_path / "out").exists()
+
+
 def test_transports_of_the_command_line_are_those_there_are():
     """It has their names itself, so that ``--help`` imports nothing."""
     assert GPU_RUNGS == ladder.GPU_RUNGS

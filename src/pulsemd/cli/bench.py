@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from pulsemd.base.errors import ConfigError, OutputError
 from pulsemd.cli.md_bench import MdBench
-from pulsemd.halo.launch import launch_gpus
+from pulsemd.halo.launch import launch_gpus, require_gpu
 from pulsemd.halo.rungs.bench import HaloBench
 from pulsemd.halo.rungs.ladder import GPU_RUNGS
 from pulsemd.io.output import make_folder
@@ -50,9 +50,11 @@ def bench_md(args: argparse.Namespace) -> int:
         raise ConfigError(
             "--atoms, --ranks-per-gpu, --nstlist and --lifetimes have to be positive; --repeats and --check may be 0"
         )
+    _check_grids(args.grid, args.gpus, args.ranks_per_gpu)
     rows: list[dict[str, Any]] = []
     if args.out:
         make_folder(Path(args.out))
+    require_gpu()
     for turn, ranks_per_gpu in enumerate(args.ranks_per_gpu):
         bench = MdBench(
             systems=tuple(args.system),
@@ -84,16 +86,23 @@ def bench_md(args: argparse.Namespace) -> int:
     return 0
 
 
+def _check_grids(grids: Sequence[Sequence[int]], gpus: int, ranks_per_gpu: Sequence[int]) -> None:
+    """Refuse a grid that would be used for none of the numbers of ranks."""
+    sizes = [gpus * n for n in ranks_per_gpu]
+    for grid in grids:
+        if prod(grid) not in sizes:
+            raise ConfigError(
+                f"--grid {'x'.join(map(str, grid))}: has {prod(grid)} ranks, but {gpus} GPUs of "
+                f"{', '.join(map(str, ranks_per_gpu))} have {', '.join(map(str, sizes))}; change --grid or "
+                "--ranks-per-gpu"
+            )
+
+
 def bench_halo(args: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
     size = args.gpus * args.ranks_per_gpu
     grids = args.grid or [(size,)]
-    for grid in grids:
-        if prod(grid) != size:
-            raise ConfigError(
-                f"--grid {'x'.join(map(str, grid))}: has {prod(grid)} ranks, but {args.gpus} GPUs of "
-                f"{args.ranks_per_gpu} have {size}"
-            )
+    _check_grids(grids, args.gpus, [args.ranks_per_gpu])
     if min(*args.rows, *args.width, args.repeats) < 1 or min(args.blocks) < 0:
         raise ConfigError("--rows, --width and --repeats have to be positive, --blocks not negative")
     if args.out:

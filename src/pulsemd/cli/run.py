@@ -44,9 +44,8 @@ def main(args: argparse.Namespace) -> int:
         trace=args.command == "run" and args.trace,
     )
     options = choose_device(options)
-    if (
-        options.several_on_gpus and not options.device_asked
-    ):  # one rank can still change when it has read the system
+    if options.several_on_gpus and not options.device_asked:
+        # one rank can still change when it has read the system
         topology, _ = read_top(
             top,
             settings.define,
@@ -113,7 +112,7 @@ def _run_on_gpus(request: RunRequest, started: bool) -> int:
     """Processes with a GPU each, started here or by mpirun."""
     options = request.options
     if not started:
-        n_gpus = options.ranks // options.ranks_per_gpu
+        n_gpus = options.n_processes
         _tell_start(f"{n_gpus} process(es) with a GPU each (the first time on a machine up to a minute)")
         code: int = launch_gpus(
             n_gpus,

@@ -221,6 +221,20 @@ def halo_cost(grid: Grid, box: NDArray[np.float64], halo_width: float) -> float:
     return volume + PULSE_COST * sum(pulse_counts(grid, lattice_halo(halo_width, box)))
 
 
+def check_size(shape: Shape, n_ranks: int) -> None:
+    """Require that a grid has one cell for each rank.
+
+    Raises
+    ------
+    DomainError
+    """
+    if math.prod(shape) != n_ranks:
+        raise DomainError(
+            f"grid {'x'.join(map(str, shape))} has {math.prod(shape)} cells but there are {n_ranks} ranks; "
+            f"use --ranks {math.prod(shape)} or another grid"
+        )
+
+
 def choose_grid(
     n_ranks: int, box: NDArray[np.float64], halo_width: float, shape: Shape | None = None
 ) -> Grid:
@@ -244,11 +258,8 @@ def choose_grid(
         limit that binds and the numbers of ranks, up to twice the one asked for, that would work.
     """
     w, halo = widths(box), lattice_halo(halo_width, box)
-    if shape is not None and math.prod(shape) != n_ranks:
-        raise DomainError(
-            f"grid {'x'.join(map(str, shape))} has {math.prod(shape)} cells but there are {n_ranks} ranks; "
-            f"use --ranks {math.prod(shape)} or another grid"
-        )
+    if shape is not None:
+        check_size(shape, n_ranks)
     grids = [Grid(s) for s in ([shape] if shape is not None else factorizations(n_ranks))]
     fitting = [grid for grid in grids if not _problem(grid, w, halo, halo_width)]
     if fitting:

@@ -155,24 +155,23 @@ def find_overlap(system: System, gid: Int32, forces: NDArray[Any]) -> bool:
     """
     if len(gid) == 0:
         return False
-    forces = forces.astype(np.float64)
-    strongest = int(np.argmax(np.nan_to_num((forces * forces).sum(1), nan=np.inf)))
-    force = float(np.abs(forces[strongest]).max())
+    row = longest(forces)
+    force = float(np.abs(forces[row].astype(np.float64)).max())
     if not force > FORCE_LIMIT["fast"]:
         return False
-    atom = system.topology.describe_atom(int(gid[strongest]))
+    atom = system.topology.describe_atom(int(gid[row]))
     log.warning("%s feels a force of %.3g kJ/mol/nm: atoms overlap, a run cannot start so", atom, force)
     return True
 
 
-def strongest(f: NDArray[Any]) -> int:
-    """Row with the largest of forces (n, 3); one that is not finite counts as largest."""
-    f = f.astype(np.float64)
-    return int(np.argmax(np.nan_to_num((f * f).sum(1), nan=np.inf)))
+def longest(vectors: NDArray[Any]) -> int:
+    """Row of the longest of vectors (n, 3), forces or velocities; one that is not finite counts as longest."""
+    squares = (vectors.astype(np.float64) ** 2).sum(1)
+    return int(np.argmax(np.nan_to_num(squares, nan=np.inf)))
 
 
 def speeds(v: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Lengths (n,) of velocities (n, 3)."""
+    """Lengths (n,) of velocities (n, 3), nm/ps."""
     found: NDArray[np.float64] = np.sqrt((v.astype(np.float64) ** 2).sum(1))
     return found
 
@@ -182,9 +181,9 @@ def fastest(v: NDArray[np.float32], bad: int, box: NDArray[np.float64], dt: floa
 
     One wild atom makes others move too far in the same step, by the removal of the centre of mass' motion.
     """
-    speed = np.nan_to_num(speeds(v), nan=np.inf)
-    row = int(np.argmax(speed))
-    return row if speed[row] > 0.25 * float(widths(box).min()) / dt else bad
+    row = longest(v)
+    within_bounds = speeds(v[row : row + 1])[0] <= 0.25 * float(widths(box).min()) / dt
+    return bad if within_bounds else row
 
 
 def places_before(

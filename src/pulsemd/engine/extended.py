@@ -91,8 +91,8 @@ class Friction:
     loss: Float64
 
 
-def half_kick(friction: Friction) -> Friction:
-    """The same for half of a step's kick, from the velocities of a full step."""
+def with_half_kick(friction: Friction) -> Friction:
+    """The same for a move that begins with the velocities of a full step: half of the kick is still to come."""
     return replace(friction, kick=0.5 * friction.kick)
 
 
@@ -154,7 +154,7 @@ def advance_chains(
 
 
 def chain_energy(s: RunSettings, now: Extended, n_dof: Float64) -> float:
-    """Energy of the chains, kJ/mol."""
+    """Energy of the chains, kJ/mol: their part of the conserved energy."""
     masses = chain_masses(s, n_dof)
     xi, friction = (values.reshape(masses.shape) for values in now.heat)
     wanted = np.ones(masses.shape) * BOLTZMANN * np.array([bath.ref_t for bath in s.baths])[:, None]

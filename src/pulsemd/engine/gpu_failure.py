@@ -9,7 +9,7 @@ import numpy as np
 
 from pulsemd.device.mirror import Array
 from pulsemd.domain.atoms import LocalAtoms
-from pulsemd.engine.blowup import BONDED_OUT_OF_RANGE, CANNOT_MOVE, OVERLAPS, Failure
+from pulsemd.engine.blowup import BONDED_OUT_OF_RANGE, CANNOT_MOVE, OVERLAPS, Failure, longest
 from pulsemd.kernels.update.control import NO_ERROR, as_control
 
 
@@ -52,10 +52,7 @@ def first_failure(
 
 def _fastest(atoms: LocalAtoms) -> int:
     """Global id of the fastest atom; a velocity that is not finite counts as largest."""
-    if len(atoms) == 0:
-        return 0
-    speed = (atoms.v.astype(np.float64) ** 2).sum(1)
-    return int(atoms.gid[np.argmax(np.nan_to_num(speed, nan=np.inf))])
+    return int(atoms.gid[longest(atoms.v)]) if len(atoms) else 0
 
 
 def _failure(step: int, gid: int, reason: str) -> Failure:

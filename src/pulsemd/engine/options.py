@@ -7,6 +7,7 @@ from numbers import Integral, Real
 from typing import Any, Final, Literal, get_args
 
 from pulsemd.base.errors import ConfigError
+from pulsemd.domain.grid import check_size
 from pulsemd.halo import TRANSPORTS
 from pulsemd.halo.rungs.ladder import GPU_RUNGS
 
@@ -58,6 +59,8 @@ class RunOptions:
     ------
     ConfigError
         For a value that does not exist, or a number that is not positive.
+    DomainError
+        If the grid has more or fewer cells than there are ranks.
     """
 
     ranks: int = 1
@@ -85,6 +88,8 @@ class RunOptions:
         cells = (1, 1, 1) if self.grid is None else self.grid
         if len(cells) != 3 or not all(_positive(n, Integral) for n in cells):
             raise ConfigError(f"grid = {self.grid}: three whole numbers of at least 1 are needed, as 2, 1, 1")
+        if self.grid is not None:
+            check_size(self.grid, self.ranks)
         if self.timeout is not None and not _positive(self.timeout, Real):
             raise ConfigError(f"timeout = {self.timeout}: a positive number of seconds is needed")
 

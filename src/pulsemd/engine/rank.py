@@ -22,9 +22,9 @@ from pulsemd.engine.blowup import (
     Failure,
     fastest,
     find_overlap,
+    longest,
     places_before,
     speeds,
-    strongest,
 )
 from pulsemd.engine.cell import Cell
 from pulsemd.engine.coupling import StepFlags, degrees_of_freedom, step_flags
@@ -37,7 +37,7 @@ from pulsemd.engine.energies import (
     StepSums,
 )
 from pulsemd.engine.ensemble import Ensemble
-from pulsemd.engine.extended import Extended, Friction, half_kick
+from pulsemd.engine.extended import Extended, Friction, with_half_kick
 from pulsemd.engine.forces import Forces, Sums
 from pulsemd.engine.movers import Movers
 from pulsemd.engine.options import RunOptions
@@ -384,7 +384,7 @@ class Rank:
     def failure(self) -> Failure | None:
         """What went wrong first on this rank since the start; not collective."""
         if self._forces.pairs_out_of_range():
-            self._note(strongest(self.f[: self.domain.n_owned]), OVERLAPS)
+            self._note(longest(self.f[: self.domain.n_owned]), OVERLAPS)
         row = self._forces.bad_bonded_row()
         if row >= 0:
             self._note(row, BONDED_OUT_OF_RANGE)
@@ -423,7 +423,7 @@ class Rank:
         timer.run(self.force_phases())
         x = self.x[:n].copy()
         self.velocities[...] = -self.velocities
-        self._move(half_kick(self._ensemble.free), np.zeros(3))
+        self._move(with_half_kick(self._ensemble.free), np.zeros(3))
         self.velocities[...] = -self.velocities
         self.x[:n] = x
         self._forgive_overlap(failure)

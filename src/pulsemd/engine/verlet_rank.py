@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from pulsemd.domain.atoms import LocalAtoms
 from pulsemd.engine.cell import Cell
 from pulsemd.engine.energies import Kinetic
-from pulsemd.engine.extended import half_kick
+from pulsemd.engine.extended import with_half_kick
 from pulsemd.engine.rank import Rank
 
 
@@ -58,7 +58,7 @@ class VerletRank(Rank):
                 friction = replace(friction, scale=before * friction.scale)
             if flags.couples:
                 self.velocities[...] = self.full_velocities
-                friction, first[:] = half_kick(friction), 0
+                friction, first[:] = with_half_kick(friction), 0
         self._move(friction, com, found if flags.sums else None)
         self._constraint_virial += 2 * found - first
         stress = self._finish_sums(kinetic.energy, kinetic.diagonal, works) if flags.sums else None

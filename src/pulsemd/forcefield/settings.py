@@ -60,7 +60,7 @@ class RunSettings:
     tau_t, ref_t : float, or tuple of float
         One number for every group alike, or one for each; -1 and 0 without a thermostat.
     nh_chain_length : int
-        Thermostats of each chain of Nose and Hoover's, with velocity Verlet; leap-frog has one.
+        Thermostats of each Nose-Hoover chain, with velocity Verlet; leap-frog has one.
     annealing : tuple of str
         'no', 'single' or 'periodic' for each of ``tc_grps``; none without annealing, see `schedules`.
     annealing_npoints, annealing_time, annealing_temp : tuples
@@ -180,7 +180,7 @@ class RunSettings:
 
     @property
     def has_chains(self) -> bool:
-        """Whether the thermostats are chains of Nose and Hoover's."""
+        """Whether the thermostats are Nose-Hoover chains."""
         return self.full_steps and self.tcoupl == "nose-hoover"
 
     @property

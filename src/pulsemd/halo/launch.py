@@ -100,6 +100,13 @@ def launch(
     return _run_job(n_ranks, limit, ticket, mpi=transport == "mpi")
 
 
+def require_gpu() -> None:
+    """Raise a TransportError that says why and what would help, where no GPU can be used."""
+    problem = find_device_problem()
+    if problem is not None:
+        raise TransportError(f"no GPU can be used: {problem}")
+
+
 def launch_gpus(
     n_processes: int,
     target: str,
@@ -151,9 +158,7 @@ def launch_gpus(
         raise ConfigError(
             f"transport: {transport!r} does not exist on GPUs; use one of {', '.join(GPU_RUNGS)}"
         )
-    problem = find_device_problem()
-    if problem is not None:
-        raise TransportError(f"no GPU can be used: {problem}")
+    require_gpu()
     wanted = transport is None and n_processes > 1 and "mpi" in rungs
     mpi = transport == "mpi" or (wanted and find_mpi_problem() is None)
     import_module(TRANSPORTS["shmem"])

@@ -1,4 +1,4 @@
-"""Chains of Nose and Hoover's thermostats, in the symmetric order of Martyna and Tuckerman.
+"""Nose-Hoover chains of thermostats, in the symmetric order of Martyna and Tuckerman.
 
 References
 ----------
@@ -20,7 +20,7 @@ WEIGHTS = np.array([_OUTER, _OUTER, _INNER, _OUTER, _OUTER])
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def _push(j, friction, inverse_mass, excess, kt):
-    """Change of the friction of thermostat `j` in a unit of time.
+    """Rate of change of the friction of thermostat `j`, 1/ps^2.
 
     That of the first is by twice the kinetic energy that its group has too much, `excess`, of others by that of the one
     before.
