@@ -7,9 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pulsemd.engine.options import RunOptions
-from pulsemd.engine.simulation import Simulation
-from pulsemd.halo import open_transport
+from step_by_step import BAROSTAT, states
 from systems import mixed_system
 
 pytestmark = pytest.mark.gpu
@@ -19,31 +17,13 @@ POINTS = {
     "annealing_time": (0.0, 0.004, 0.009),
     "annealing_temp": (300.0, 700.0, 50.0),
 }
-BAROSTAT = {
-    "pcoupl": "c-rescale",
-    "tau_p": 0.5,
-    "compressibility": (4.5e-5,),
-    "ref_p": (500.0,),
-    "nstpcouple": 2,
-}
+OFTEN = BAROSTAT | {"nstpcouple": 2}
 CASES = {
     "v-rescale": {"nsttcouple": 2, "tau_t": 0.02},
-    "weak coupling and a barostat": {"tcoupl": "berendsen", "nsttcouple": 1, "tau_t": 0.02} | BAROSTAT,
-    "md-vv": {"integrator": "md-vv", "nsttcouple": 2, "tau_t": 0.02} | BAROSTAT,
-    "sd": {"integrator": "sd", "tcoupl": "no", "tau_t": 0.02} | BAROSTAT,
+    "weak coupling and a barostat": {"tcoupl": "berendsen", "nsttcouple": 1, "tau_t": 0.02} | OFTEN,
+    "md-vv": {"integrator": "md-vv", "nsttcouple": 2, "tau_t": 0.02} | OFTEN,
+    "sd": {"integrator": "sd", "tcoupl": "no", "tau_t": 0.02} | OFTEN,
 }
-
-
-def states(system, device, precision, steps):
-    """Energies in every step, the last frame, and the work of thermostat and barostat."""
-    records = []
-    options = RunOptions(precision=precision, device=device, raise_nstlist=False)
-    with open_transport("loopback") as transport:
-        simulation = Simulation(transport, system, options)
-        for _ in range(steps):
-            simulation.run(1)
-            records.append(simulation.evaluate())
-        return records, simulation.gather(), simulation.rank.read_work()
 
 
 @pytest.mark.parametrize("precision", ["fast", "reproducible"])

@@ -7,21 +7,12 @@ import pytest
 from run_files import run, write_input
 
 from pulsemd.cli.main import main
-from pulsemd.engine.options import RunOptions
-from pulsemd.engine.simulation import Simulation
-from pulsemd.halo import open_transport
 from pulsemd.io.energies import read_energies
+from step_by_step import BAROSTAT, states
 from systems import SITES_TOP, mixed_system
 
 pytestmark = pytest.mark.gpu
 
-BAROSTAT = {
-    "pcoupl": "c-rescale",
-    "tau_p": 0.5,
-    "nstpcouple": 3,
-    "compressibility": (4.5e-5,),
-    "ref_p": (500.0,),
-}
 LAYERS = BAROSTAT | {
     "pcoupltype": "semiisotropic", "compressibility": (4.5e-5, 2e-5), "ref_p": (1.0, 300.0), "nstpcouple": 1,
 }  # fmt: skip
@@ -29,18 +20,6 @@ MOVING = BAROSTAT | {"pcoupl": "parrinello-rahman", "tcoupl": "nose-hoover"}
 LAYERS_MOVE = LAYERS | {"pcoupl": "parrinello-rahman", "nstpcouple": 2}
 FIXED_HEIGHT = LAYERS_MOVE | {"compressibility": (LAYERS["compressibility"][0], 0.0)}
 WEAK = BAROSTAT | {"pcoupl": "berendsen", "tcoupl": "berendsen"}
-
-
-def states(system, device, precision, steps):
-    """Energies in every step, the last frame, and the work of thermostat and barostat."""
-    records = []
-    options = RunOptions(precision=precision, device=device, raise_nstlist=False)
-    with open_transport("loopback") as transport:
-        simulation = Simulation(transport, system, options)
-        for _ in range(steps):
-            simulation.run(1)
-            records.append(simulation.evaluate())
-        return records, simulation.gather(), simulation.rank.read_work()
 
 
 @pytest.mark.parametrize("precision", ["fast", "reproducible"])
