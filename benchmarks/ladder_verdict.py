@@ -92,32 +92,25 @@ def _faster(rows: Sequence[Row], n_gpus: int, size: int, asked: bool) -> list[st
     fused, mpi = (_best(rows, n_gpus, n_gpus, size, rung) for rung in ("nvshmem-fused", "mpi"))
     if fused is None or mpi is None:
         return []
-    times = mpi / fused
-    found = f"{times:.2f} ({mpi:.1f} and {fused:.1f} us)"
     what = f"{rows[0]['system']}, {size:,} atoms: mpi / nvshmem-fused"
-    return [
-        what,
-        str(n_gpus),
-        f">= {FASTER:g}" if asked else "",
-        found,
-        _met(times >= FASTER) if asked else "",
-    ]
+    return _at_least(what, n_gpus, FASTER if asked else None, mpi / fused, (mpi, fused))
 
 
 def _efficiency(rows: Sequence[Row], n_gpus: int, size: int, asked: bool) -> list[str]:
     fused, alone = _best(rows, n_gpus, n_gpus, size, "nvshmem-fused"), _best(rows, 1, 1, size, "loopback")
     if fused is None or alone is None:
         return []
-    part = alone / (n_gpus * fused)
-    found = f"{part:.2f} ({alone:.1f} and {fused:.1f} us)"
     what = f"{rows[0]['system']}, {size:,} atoms: parallel efficiency"
-    return [
-        what,
-        str(n_gpus),
-        f">= {EFFICIENCY:g}" if asked else "",
-        found,
-        _met(part >= EFFICIENCY) if asked else "",
-    ]
+    part = alone / (n_gpus * fused)
+    return _at_least(what, n_gpus, EFFICIENCY if asked else None, part, (alone, fused))
+
+
+def _at_least(
+    what: str, n_gpus: int, least: float | None, ratio: float, times: tuple[float, float]
+) -> list[str]:
+    """A line on a ratio of two times, us, of which at least so much is asked, or None."""
+    asked, met = ("", "") if least is None else (f">= {least:g}", _met(ratio >= least))
+    return [what, str(n_gpus), asked, f"{ratio:.2f} ({times[0]:.1f} and {times[1]:.1f} us)", met]
 
 
 def _met(good: bool) -> str:

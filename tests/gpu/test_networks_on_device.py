@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pulsemd.base.errors import PeerError, TransportError
 from pulsemd.domain.lattice import LATTICE
 from pulsemd.engine.gpu_control import ProcessControl
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.simulation import Simulation
 from pulsemd.halo import launch_gpus, open_transport
 from pulsemd.halo.rungs.ladder import open_rung
+from rungs import skipped_where_missing
 from systems import bundled_system
 from test_engine_ranks import on_one, on_ranks
 
@@ -115,12 +115,8 @@ def test_networks_across_two_gpus_have_the_hash_of_one(device, rung, per_gpu, ca
         pytest.skip("needs two GPUs")
     alone = on_one(across(case), "reproducible")
     alone.run(14)
-    try:
+    with skipped_where_missing(rung):
         found = launch_gpus(2, f"{__name__}:hash_and_energies", (case, rung), None, ranks_per_gpu=per_gpu)
-    except TransportError as error:
-        if isinstance(error, PeerError) or f"--transport {rung}" not in str(error):
-            raise
-        pytest.skip(str(error))
     assert found[0] == alone.trajectory_hash()
     for name, value in alone.evaluate().items():
         assert found[1][name] == pytest.approx(value, rel=1e-9, abs=1e-9), name

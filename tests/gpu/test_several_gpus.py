@@ -20,6 +20,7 @@ from pulsemd.halo import launch_gpus
 from pulsemd.halo.conformance import ONE_PULSE
 from pulsemd.halo.transport import wait_limit
 from pulsemd.io.checkpoint import read_checkpoint
+from rungs import skipped_where_missing
 
 ROOT = Path(__file__).parents[2]
 BOUND = 25.0
@@ -92,13 +93,8 @@ def _using_gpus() -> set[str]:
 def test_process_killed_in_an_exchange_is_named_and_the_gpus_are_free(tmp_path: Path, rung: str) -> None:
     begin = time.monotonic()
     ending = r"died: mpirun \(process \d+\) ended" if rung == "mpi" else r"\(process \d+\) killed by SIGKILL"
-    try:
-        with pytest.raises(PeerError, match=f"^rank 1 {ending}") as caught:
-            launch_gpus(2, f"{__name__}:exchange_until_killed", str(tmp_path), rung, timeout=10.0)
-    except TransportError as error:
-        if isinstance(error, PeerError) or f"--transport {rung}" not in str(error):
-            raise
-        pytest.skip(str(error))
+    with skipped_where_missing(rung), pytest.raises(PeerError, match=f"^rank 1 {ending}") as caught:
+        launch_gpus(2, f"{__name__}:exchange_until_killed", str(tmp_path), rung, timeout=10.0)
     assert caught.value.exit_code == 5
     assert time.monotonic() - begin < BOUND + 10.0
     processes = {path.name for path in tmp_path.iterdir()}
