@@ -52,3 +52,18 @@ def test_energy_that_the_box_gains_is_the_work_of_the_pressure(pcoupltype, soft,
     gain = box_energy(s, after, CELL) - box_energy(s, before, CELL)
     work = CELL.volume * float((half.rates * (PRESSURE - wanted[0])).sum()) * s.dt / BAR
     assert gain == pytest.approx(work, rel=1e-9)
+
+
+def test_strain_of_a_cell_that_did_not_change_is_exactly_one_whatever_its_edges():
+    edges = np.random.default_rng(5).uniform(2.0, 25.0, (500, 6))
+    for a, b, c, xy, xz, yz in edges:
+        box = np.array([[a, 0, 0], [0.3 * xy, b, 0], [0.3 * xz, 0.3 * yz, c]])
+        cell = Cell(box, box)
+        assert (cell.strain(Cell(box.copy(), box)) == 1.0).all()
+
+
+def test_strain_is_what_a_skewed_cell_was_scaled_by():
+    box = np.array([[5.0, 0.0, 0.0], [1.3, 6.0, 0.0], [-2.0, 1.7, 7.0]])
+    factors = np.array([1.01, 0.98, 1.003])
+    cell = Cell(box, box)
+    np.testing.assert_allclose(cell.scaled(factors).strain(cell), factors, rtol=1e-15)

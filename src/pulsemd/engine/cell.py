@@ -28,6 +28,10 @@ class Cell:
         """Volume, nm^3."""
         return abs(float(np.linalg.det(self.box)))
 
+    def strain(self, earlier: Cell) -> NDArray[np.float64]:
+        """Factors (3,) along x, y and z that stretch an earlier cell to this one; exactly 1 where nothing changed."""
+        return np.asarray(np.linalg.norm(self.box, axis=0) / np.linalg.norm(earlier.box, axis=0), np.float64)
+
     def scaled(self, factors: NDArray[np.float64]) -> Cell:
         """The cell stretched by factors (3,) along x, y and z; positions on the lattice go with it."""
         return Cell(self.box * factors, self.user_box * factors)

@@ -159,7 +159,7 @@ class Ensemble:
         if self.strained:
             return False
         cell = self.cell.scaled(factors)
-        strain = np.diag(np.linalg.solve(self.searched_cell.box, cell.box))
+        strain = cell.strain(self.searched_cell)
         if not is_allowed(strain):
             self.strained = strain_message(strain, step)
             return False

@@ -139,7 +139,7 @@ class DeviceCells:
     def put(self, earlier: Continuation, searched: Cell) -> None:
         """Go on as a checkpoint has it, with the pair list of another cell."""
         cell, rates = earlier.cell, (earlier.extended.inside, earlier.extended.along_z)
-        strain = np.diag(np.linalg.solve(searched.box, cell.box))
+        strain = cell.strain(searched)
         for part in self._cells:
             part.put(cell.box, cell.user_box, strain, earlier.barostat_work, rates)
 

@@ -394,7 +394,7 @@ class PartSearch:
     @property
     def _box_has_changed(self) -> bool:
         """Whether the halos that the host planned last may be too narrow for the box of now, or much too wide."""
-        strain = np.diag(np.linalg.solve(self._planned_cell.box, self.cell.box))
+        strain = self.cell.strain(self._planned_cell)
         return bool((strain * self._wider < 1.0).any() or (strain > self._wider**2).any())
 
     @property
