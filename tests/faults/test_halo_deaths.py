@@ -50,6 +50,16 @@ def die(transport: Transport, payload: Any) -> None:
     transport.barrier()
 
 
+def write_files(transport: Transport, dies: bool) -> str:
+    """Rank 1 is busy for longer than the time-out while the others wait with patience."""
+    if transport.rank == 1:
+        time.sleep(2.5)
+        if dies:
+            os.kill(os.getpid(), signal.SIGKILL)
+    transport.barrier(patient=True)
+    return "met"
+
+
 def disagree(transport: Transport, payload: Any) -> None:
     """Ranks make different collective calls."""
     if transport.rank == 0:
@@ -132,6 +142,18 @@ def test_error_of_one_rank_is_raised_with_its_type_and_rank(transport: str) -> N
     with pytest.raises(InputError, match=r"topol.top:7: no such atom") as caught:
         launch(3, f"{__name__}:raise_on_rank_two", transport=transport)
     assert "raised on rank 2" in caught.value.__notes__
+
+
+@pytest.mark.parametrize(
+    "transport", ["shmem", "loopback", pytest.param("mpi", marks=[pytest.mark.mpi, needs_mpi])]
+)
+def test_rank_busy_for_longer_than_the_time_out_is_awaited_by_patient_ones(transport: str) -> None:
+    assert launch(2, f"{__name__}:write_files", False, transport, timeout=1.0) == "met"
+
+
+def test_rank_that_dies_ends_a_patient_wait() -> None:
+    with pytest.raises(PeerError, match="rank 1"):
+        launch(3, f"{__name__}:write_files", True, "shmem", timeout=1.0)
 
 
 @pytest.mark.parametrize("transport", ["shmem", "loopback"])

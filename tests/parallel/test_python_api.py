@@ -98,6 +98,15 @@ def test_error_of_a_reporter_comes_out_and_the_run_goes_on(expected):
         assert sim.trajectory_hash == expected
 
 
+def test_reporter_slower_than_the_time_out_holds_the_ranks_and_ends_none():
+    """Frames are larger than a pipe, so rank 0 waits for this process, and rank 1 for rank 0."""
+    frames = []
+    with water(2, timeout=2.0) as sim:
+        sim.add_reporter(4, frame=lambda frame: (time.sleep(3.0), frames.append(frame.step)))
+        sim.run(8)
+    assert frames == [0, 4, 8]
+
+
 def test_simulation_cannot_be_used_from_its_reporter():
     with water() as sim:
         sim.add_reporter(1, energies=lambda *_: sim.energies)

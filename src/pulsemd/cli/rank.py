@@ -73,6 +73,7 @@ def read_input(transport: Transport, request: RunRequest) -> tuple[System, RunRe
             found = _read_here(request)
         except PulseMDError as problem:
             error = problem
+    transport.barrier(patient=True)  # large files are read longer than others wait in an exchange
     transport.agree(error)
     shared: tuple[System, RunRequest] = transport.broadcast(found)
     return shared

@@ -33,9 +33,9 @@ class ProcessControl:
         self.name, self.path = transport.name, transport.path
         self.rank, self.size = transport.ranks[0], transport.size
 
-    def barrier(self) -> None:
-        """Wait for all processes."""
-        self.gpu.meet()
+    def barrier(self, patient: bool = False) -> None:
+        """Wait for all processes; see `Transport.barrier`."""
+        self.gpu.each(lambda _, control: control.barrier(patient))
 
     def broadcast(self, value: Any, root: int = 0) -> Any:
         """The value of a plan-rank."""

@@ -94,5 +94,6 @@ class CheckpointKeeper:
                 write_checkpoint(self._folder, checkpoint)
             except PulseMDError as problem:
                 error = problem
+        self._simulation.transport.barrier(patient=True)
         self._simulation.transport.agree(error)
         self._saved_step, self._saved_at = self._simulation.step, monotonic()

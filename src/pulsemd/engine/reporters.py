@@ -94,12 +94,14 @@ class PendingReports:
         self._reports.append(report)
         return sum(r.is_frame == report.is_frame for r in self._reports) >= self._most[report.is_frame]
 
-    def deliver(self, before: int | None = None) -> None:
-        """Deliver all, or those of the steps before one; the others are dropped."""
+    def deliver(self, before: int | None = None) -> bool:
+        """Deliver all, or those of the steps before one; the others are dropped. Whether there were any."""
+        found = bool(self._reports)
         while self._reports:
             report = self._reports.popleft()
             if before is None or report.step < before:
                 report.deliver()
+        return found
 
 
 def steps_to_next(reporters: Sequence[Reporter], step: int, end: int) -> int:

@@ -175,7 +175,18 @@ class Simulation:
     def _deliver(self) -> None:
         """Give the reporters what is pending, once it is known that nothing failed; waits for the device."""
         self.timer.timed("wait", self._require_stable)
-        self.timer.timed("output", self._pending.deliver)
+        self.timer.timed("output", self._give_reports)
+
+    def _give_reports(self, before: int | None = None) -> None:
+        """Give the reporters what is pending, of all steps or of those before one."""
+        if self._pending.deliver(before):
+            self._wait_for_reporters()
+
+    def _wait_for_reporters(self) -> None:
+        """Let no rank wait for rank 0 in an exchange while that writes files or calls somebody's functions, which may
+        take longer than any time-out."""
+        if self.transport.size > 1:
+            self.transport.barrier(patient=True)
 
     def _require_stable(self) -> None:
         """Raise the same UnstableError on every rank if one of them failed; collective."""
@@ -189,7 +200,7 @@ class Simulation:
         if not found:
             raise UnstableError(self.rank.strained)
         failure, rank = min(found, key=lambda f: f[0].urgency)
-        self._pending.deliver(before=failure.step)
+        self._give_reports(before=failure.step)
         frame = self.gather_searched()
         told: tuple[str, list[str]] | None = None
         if frame is not None:
@@ -199,6 +210,7 @@ class Simulation:
             if self._crashed is not None:
                 lines.append(self._crashed(frame))
             told = message, lines
+        self._wait_for_reporters()
         message, lines = self.transport.broadcast(told)
         error = UnstableError(message)
         for line in lines:
@@ -236,6 +248,7 @@ class Simulation:
         last = [r for r in self.reporters if r.frame and (r.due(self.step) or r.interval == 0)]
         if last:
             self._report_frame(last, self.step, *self._take_rows()())
+        self._wait_for_reporters()
 
     def evaluate(self) -> dict[str, float]:
         """Energies of the current positions, the same on every rank."""

@@ -82,8 +82,9 @@ class Transport(Protocol):
     size: int
     path: str
 
-    def barrier(self) -> None:
-        """Wait for all ranks."""
+    def barrier(self, patient: bool = False) -> None:
+        """Wait for all ranks; `patient`: without time-out, for one that reads or writes files. A rank that ends ends
+        the wait."""
 
     def broadcast(self, obj: Any, root: int = 0) -> Any:
         """``obj`` of rank ``root``, on every rank (a copy)."""

@@ -123,8 +123,8 @@ class HeapTransport:
             raise PeerError(message)
         raise PeerError(f"rank {self.rank} stopped waiting for rank {peer} ({what}): {self.control.cause()}")
 
-    def barrier(self) -> None:
-        self._meet("barrier", 0)
+    def barrier(self, patient: bool = False) -> None:
+        self._meet("barrier", 0, limit=math.inf if patient else None)
 
     def broadcast(self, obj: Any, root: int = 0) -> Any:
         blob = pickle.dumps(obj, 5) if self.rank == root else b""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 import time
@@ -118,8 +119,8 @@ class MpiTransport:
         self._tags = 0
         self._closed = False
 
-    def wait(self, requests: Sequence[Any], what: str) -> None:
-        """Wait for requests, within the time-out.
+    def wait(self, requests: Sequence[Any], what: str, limit: float | None = None) -> None:
+        """Wait for requests, within the time-out or another limit in seconds.
 
         Raises
         ------
@@ -128,19 +129,19 @@ class MpiTransport:
         """
         from mpi4py import MPI
 
-        start, turns = time.monotonic(), 0
+        start, turns, limit = time.monotonic(), 0, limit or self.timeout
         while not MPI.Request.Testall(requests):
             turns += 1
             if turns > _SPIN:
-                if time.monotonic() - start > self.timeout:
+                if time.monotonic() - start > limit:
                     raise PeerError(
-                        f"rank {self.rank} waited {self.timeout:g} s: {what}; "
+                        f"rank {self.rank} waited {limit:g} s: {what}; "
                         "raise PULSEMD_TIMEOUT if ranks are only slow"
                     )
                 time.sleep(_NAP)
 
-    def barrier(self) -> None:
-        self.wait([self.communicator.Ibarrier()], "barrier")
+    def barrier(self, patient: bool = False) -> None:
+        self.wait([self.communicator.Ibarrier()], "barrier", math.inf if patient else None)
 
     def broadcast(self, obj: Any, root: int = 0) -> Any:
         blob = pickle.dumps(obj, 5) if self.rank == root else b""
