@@ -1,9 +1,12 @@
-"""Restart on a GPU: in the middle of a list lifetime the same hash, and from a CPU's checkpoint at all."""
+"""Restarts on a GPU, in a list lifetime or from the checkpoint of a CPU; and the ends of runs."""
 
 from __future__ import annotations
 
 import pytest
+from last_lines import CASES, last_records, water
 from run_files import run, write_input
+
+from test_engine_ranks import on_one, on_ranks
 
 pytestmark = pytest.mark.gpu
 CUDA = ("--device", "cuda")
@@ -23,3 +26,12 @@ def test_checkpoint_of_a_cpu_goes_on_on_the_device(device, tmp_path):
     words = write_input(tmp_path)
     run(tmp_path, words, "part", 33)
     assert run(tmp_path, words, "part", 70, *CUDA, "--restart", tmp_path / "part")["steps"] == 37
+
+
+@pytest.mark.parametrize("n_ranks", [1, 2])
+@pytest.mark.parametrize("case", CASES)
+def test_last_energies_on_device_are_those_of_the_step_in_a_longer_run(device, case, n_ranks):
+    system = water(case)
+    ranks = {1: lambda: on_one(system, "reproducible"), 2: lambda: on_ranks(system, 2, "reproducible")}
+    found, expected = last_records(ranks[n_ranks])
+    assert found == expected

@@ -6,7 +6,7 @@ Everything here is computed from global sums that are the same on all ranks, so 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ class StepFlags:
     energies: bool = False
     thermostat: bool = False
     barostat: bool = False
+    box_drags: bool = False
     box_moves: bool = False
     remove_com: bool = False
 
@@ -56,14 +57,21 @@ class StepFlags:
 def step_flags(settings: RunSettings, step: int, energies: bool) -> StepFlags:
     """What the settings ask of a step."""
     s, (thermostat, com) = settings, kinetic_intervals(settings)
+    moves = s.pcoupl == "parrinello-rahman" and scales_box(s, step)
     return StepFlags(
         step=step,
         energies=energies,
         thermostat=thermostat > 0 and step % thermostat == 0,
         barostat=s.pcoupl != "no" and step % s.nstpcouple == 0,
-        box_moves=s.pcoupl == "parrinello-rahman" and scales_box(s, step),
+        box_drags=moves,
+        box_moves=moves,
         remove_com=com > 0 and step % com == 0,
     )
+
+
+def trial_flags(settings: RunSettings, step: int) -> StepFlags:
+    """The same of a step that is made for its energies and then taken back: these are found before the box changes."""
+    return replace(step_flags(settings, step, energies=True), barostat=False, box_moves=False)
 
 
 def scales_box(settings: RunSettings, step: int) -> bool:

@@ -145,7 +145,7 @@ class DeviceCells:
 
     def drag(self, flags: StepFlags) -> None:
         """Before the move of a step: see `GpuCell.drag`."""
-        if flags.box_moves:
+        if flags.box_drags:
             for cell in self._cells:
                 cell.drag(flags.thermostat)
 

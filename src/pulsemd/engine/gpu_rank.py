@@ -394,7 +394,7 @@ class GpuRank(GpuSteps):
         """Thermostat, kick, drift, constraints, barostat, the start of the next forces; where wanted also the sums."""
         flags, update = self.flags, self._update
         virial = self._constraint_virial if flags.sums else None
-        overlap = self._move_overlaps and not flags.sums and not flags.box_moves
+        overlap = self._move_overlaps and not flags.sums and not flags.box_drags
         if flags.kinetic and self._full_steps:
             overlap = False
             update.complete(flags.couples, virial)

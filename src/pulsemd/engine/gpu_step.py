@@ -216,7 +216,7 @@ class StepOfRanks:
             self._sums.end()
         steps = self._fields.steps if exchange else None
         self._box.drag(flags)
-        overlap = exchange and self._overlaps and not flags.couples and not flags.box_moves
+        overlap = exchange and self._overlaps and not flags.couples and not flags.box_drags
         moves = [
             part.update.moving(
                 self._offset,

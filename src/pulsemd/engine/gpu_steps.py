@@ -11,7 +11,7 @@ import numpy as np
 
 from pulsemd.device.cuda import CudaDevice
 from pulsemd.engine.cell import Cell
-from pulsemd.engine.coupling import StepFlags, coupling_phase, step_flags
+from pulsemd.engine.coupling import StepFlags, coupling_phase, step_flags, trial_flags
 from pulsemd.engine.extended import Extended
 from pulsemd.engine.gpu_barostat import DeviceCells
 from pulsemd.engine.networks import warn_of_turn
@@ -140,8 +140,8 @@ class GpuSteps(ABC):
             self._graphs.clear()
 
     def evaluate(self, step: int, timer: PhaseTimer) -> None:
-        """Energies of the current positions without moving; collective."""
-        self._try_step(StepFlags(step, energies=True), timer)
+        """Energies of the next step without moving; collective."""
+        self._try_step(trial_flags(self.system.settings, step), timer)
         self.take_energies()()
 
     def warm_up(self, step: int, timer: PhaseTimer) -> None:
@@ -158,8 +158,9 @@ class GpuSteps(ABC):
         self._set_clock(flags.step)
         self.begin_step(flags)
         timer.run(self.force_phases())
+        heat = [array for update in self._updates for array in update.kinetic.heat]
         with self.device.current():
-            kept = [(array, array.copy()) for array in self._moved_arrays()]
+            kept = [(array, array.copy()) for array in (*self._moved_arrays(), *heat)]
         timer.timed("update", self.update)
         with self.device.current():
             for array, copy in kept:

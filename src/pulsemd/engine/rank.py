@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from pulsemd.engine.blowup import (
     speeds,
 )
 from pulsemd.engine.cell import Cell
-from pulsemd.engine.coupling import StepFlags, degrees_of_freedom, step_flags
+from pulsemd.engine.coupling import StepFlags, degrees_of_freedom, step_flags, trial_flags
 from pulsemd.engine.coupling_groups import CouplingGroups
 from pulsemd.engine.energies import (
     ENERGY_SCALE,
@@ -294,7 +295,7 @@ class Rank:
             if flags.thermostat:
                 friction, before = self._ensemble.couple(flags.step, before)
             self._kinetic_before = before
-        if flags.box_moves:
+        if flags.box_drags:
             self.velocities[...] = self.velocities * self._ensemble.drag(friction)[self._coupling.rows]
         self._move(friction, com, self._constraint_virial if flags.sums else None)
         stress, after = None, np.zeros(3)
@@ -400,13 +401,15 @@ class Rank:
             )
 
     def evaluate(self, step: int, timer: PhaseTimer) -> None:
-        """Energies of the current positions without moving: a whole step that is then taken back."""
-        self.begin_step(StepFlags(step, energies=True))
-        n = self.domain.n_owned
+        """Energies of the next step without moving: a whole step that is then taken back."""
+        self.begin_step(trial_flags(self.system.settings, step))
+        n, ensemble = self.domain.n_owned, self._ensemble
+        self._ensemble = copy(ensemble)
         timer.run(self.force_phases())
         x, v, failure = self.x[:n].copy(), self.velocities[:n].copy(), self._failure
         timer.timed("update", self.update)
         self.x[:n], self.velocities[:n] = x, v
+        self._ensemble = ensemble
         self._forgive_overlap(failure)
 
     def _forgive_overlap(self, failure: Failure | None) -> None:

@@ -251,8 +251,11 @@ class Simulation:
         self._wait_for_reporters()
 
     def evaluate(self) -> dict[str, float]:
-        """Energies of the current positions, the same on every rank."""
+        """Energies of the current positions, those that the next step has, the same on every rank."""
         self.go_to_half_step()
+        if self.search_is_next and self.step != self._searched:
+            self.timer.timed("search", self.rank.search)
+            self._searched = self.step
         self.rank.evaluate(self.step, self.timer)
         self._require_stable()
         return self.energies()

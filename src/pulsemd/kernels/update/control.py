@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -51,6 +52,13 @@ def as_control(words: np.ndarray) -> np.void:
     n_baths = (len(words) - _WORDS) // _WORDS_OF_BATH
     record: np.void = words.view(control_type(n_baths))[0]
     return record
+
+
+def heat_words(words: Any) -> tuple[Any, Any]:
+    """Views of words of a record, on the host or the device: work, and `xi` and `friction` of each bath."""
+    work = np.dtype(_RECORD).fields["work"][1] // 8
+    xi = _OF_BATH.index("xi")
+    return words[work : work + 1], words[_WORDS:].reshape(-1, _WORDS_OF_BATH)[:, xi : xi + 2]
 
 
 def turn_in(control: np.void) -> tuple[int, float] | None:

@@ -51,6 +51,8 @@ class GpuChains:
 
     Attributes
     ----------
+    variables : (groups, length, 2) float64, device
+        `xi` and `friction` of each thermostat.
     record : (6,) int64, device
         The struct ``Chains`` of chains.cuh.
     """
@@ -59,20 +61,21 @@ class GpuChains:
         self._device = device
         self._inverse_mass = device.to_device(table.inverse_mass, np.float64)
         self._kt = device.to_device(table.kt, np.float64)
-        self._variables = device.zeros((*table.inverse_mass.shape, 2), np.float64)
+        self.variables = device.zeros((*table.inverse_mass.shape, 2), np.float64)
         record = np.zeros(1, _CHAINS)
         record["length"], record["first_step"] = table.inverse_mass.shape[1], table.first_step
         record["interval"] = table.interval
-        for name in ("inverse_mass", "kt", "variables"):
-            record[name] = int(getattr(self, f"_{name}").data.ptr)
+        arrays = {"inverse_mass": self._inverse_mass, "kt": self._kt, "variables": self.variables}
+        for name, array in arrays.items():
+            record[name] = int(array.data.ptr)
         self.record = device.to_device(record.view(np.int64))
 
     def put(self, xi: np.ndarray, friction: np.ndarray) -> None:
         """Take the variables of all thermostats, one group after the other; does not wait."""
-        found = np.stack([xi, friction], axis=1).reshape(self._variables.shape)
-        self._variables.set(found, stream=self._device.stream)
+        found = np.stack([xi, friction], axis=1).reshape(self.variables.shape)
+        self.variables.set(found, stream=self._device.stream)
 
     def read(self) -> tuple[np.ndarray, np.ndarray]:
         """The same; waits for the device."""
-        found: Any = self._device.to_host(self._variables).reshape(-1, 2)
+        found: Any = self._device.to_host(self.variables).reshape(-1, 2)
         return found[:, 0], found[:, 1]

@@ -10,7 +10,7 @@ import numpy as np
 from pulsemd.device.cuda import CudaDevice
 from pulsemd.device.overlap import Wait
 from pulsemd.kernels.search.gpu_layout import Slots
-from pulsemd.kernels.update.control import as_control
+from pulsemd.kernels.update.control import as_control, heat_words
 from pulsemd.kernels.update.cuda_programs import SUM_THREADS, kinetic_program
 from pulsemd.kernels.update.gpu_chains import GpuChains
 from pulsemd.kernels.update.gpu_tables import UpdateConstants
@@ -66,6 +66,12 @@ class GpuKinetic:
         else:
             self.chains.put(xi, friction)
         self._control.set(words, stream=self._device.stream)
+
+    @property
+    def heat(self) -> tuple[Any, ...]:
+        """What thermostats go on from, in device memory: work so far, and variables."""
+        chains = () if self.chains is None else (self.chains.variables,)
+        return *heat_words(self._control), *chains
 
     def read_heat(self) -> tuple[np.ndarray, np.ndarray]:
         """Those variables; waits for the device."""
