@@ -69,8 +69,11 @@ def step_flags(settings: RunSettings, step: int, energies: bool) -> StepFlags:
     )
 
 
-def trial_flags(settings: RunSettings, step: int) -> StepFlags:
-    """The same of a step that is made for its energies and then taken back: these are found before the box changes."""
+def trial_flags(settings: RunSettings, step: int, coupled: bool) -> StepFlags:
+    """The same of a step that is made for its energies and then taken back: these are found before the box changes.
+    Not `coupled`: with the velocities that it finds."""
+    if not coupled:
+        return StepFlags(step, energies=True)
     return replace(step_flags(settings, step, energies=True), barostat=False, box_moves=False)
 
 

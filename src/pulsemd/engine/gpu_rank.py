@@ -422,11 +422,11 @@ class GpuRank(GpuSteps):
             add_background(sums, self.system, self._pairs.constants, volume)
         self.found = step_sums(sums, self.reproducible, control, work, volume)
 
-    def evaluate(self, step: int, timer: PhaseTimer) -> None:
-        """Energies of the current positions without moving."""
+    def evaluate(self, step: int, timer: PhaseTimer, coupled: bool = True) -> None:
+        """Energies of the next step without moving, as for `Rank`."""
         if self._ahead is not None:
             self.search()
-        super().evaluate(step, timer)
+        super().evaluate(step, timer, coupled)
         if self.system.settings.nsteps == 0 and find_overlap(self.system, *self._forces(step, timer)):
             self._update.forget_error()  # an atom could not have moved, but it does not have to
 

@@ -330,11 +330,11 @@ class GpuRanks(GpuSteps):
             add_background(sums, self.system, self._pair_constants, volume)
         self.found = step_sums(sums, self.reproducible, control, work, volume)
 
-    def evaluate(self, step: int, timer: PhaseTimer) -> None:
-        """Energies of the current positions without moving; collective."""
+    def evaluate(self, step: int, timer: PhaseTimer, coupled: bool = True) -> None:
+        """Energies of the next step without moving, as for `Rank`; collective."""
         if self._search.is_under_way:
             self.search()
-        super().evaluate(step, timer)
+        super().evaluate(step, timer, coupled)
 
     def warm_up(self, step: int, timer: PhaseTimer) -> None:
         """Compile or load every kernel of a step; nothing moves."""

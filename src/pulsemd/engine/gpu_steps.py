@@ -139,14 +139,15 @@ class GpuSteps(ABC):
         if self._graphs is not None:
             self._graphs.clear()
 
-    def evaluate(self, step: int, timer: PhaseTimer) -> None:
-        """Energies of the next step without moving; collective."""
-        self._try_step(trial_flags(self.system.settings, step), timer)
+    def evaluate(self, step: int, timer: PhaseTimer, coupled: bool = True) -> None:
+        """Energies of the next step without moving, as for `Rank`; collective."""
+        self._try_step(trial_flags(self.system.settings, step, coupled), timer)
         self.take_energies()()
 
     def warm_up(self, step: int, timer: PhaseTimer) -> None:
         """Compile or load every kernel of a step; nothing moves."""
-        self.evaluate(step, timer)
+        for coupled in (False, True):
+            self.evaluate(step, timer, coupled)
         for later in range(2):  # the first step of a list lifetime, and another
             self._try_step(StepFlags(step + later), timer)
         self._set_clock(step)

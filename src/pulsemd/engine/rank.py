@@ -400,9 +400,10 @@ class Rank:
                 self.flags.step, int(domain.gid[row]), reason, speed, force, domain.gid, x
             )
 
-    def evaluate(self, step: int, timer: PhaseTimer) -> None:
-        """Energies of the next step without moving: a whole step that is then taken back."""
-        self.begin_step(trial_flags(self.system.settings, step))
+    def evaluate(self, step: int, timer: PhaseTimer, coupled: bool = True) -> None:
+        """Energies of the next step without moving: a whole step that is then taken back. Not `coupled`: without what
+        it would do to the velocities that it finds, for those of full steps that are reported."""
+        self.begin_step(trial_flags(self.system.settings, step, coupled))
         n, ensemble = self.domain.n_owned, self._ensemble
         self._ensemble = copy(ensemble)
         timer.run(self.force_phases())

@@ -155,7 +155,7 @@ class Simulation:
     def _take_rows(self) -> Callable[[], tuple[LocalAtoms, Cell]]:
         """A function that gives rows and cell of now; velocities of full steps need the forces of now."""
         if self.system.settings.full_steps:
-            self.evaluate()
+            self._try_step(coupled=False)
         return self.rank.take_rows()
 
     def _take_energies(self, reporters: list[Reporter]) -> None:
@@ -252,13 +252,17 @@ class Simulation:
 
     def evaluate(self) -> dict[str, float]:
         """Energies of the current positions, those that the next step has, the same on every rank."""
+        self._try_step(coupled=True)
+        return self.energies()
+
+    def _try_step(self, coupled: bool) -> None:
+        """Make the next step, with a new pair list if it begins one, for energies or velocities, and take it back."""
         self.go_to_half_step()
         if self.search_is_next and self.step != self._searched:
             self.timer.timed("search", self.rank.search)
             self._searched = self.step
-        self.rank.evaluate(self.step, self.timer)
+        self.rank.evaluate(self.step, self.timer, coupled)
         self._require_stable()
-        return self.energies()
 
     def go_to_half_step(self) -> None:
         """Let velocities that a start has for the time of its positions be those of half a step before, as between
