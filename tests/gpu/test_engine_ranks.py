@@ -14,7 +14,7 @@ from pulsemd.engine.simulation import Simulation
 from pulsemd.halo import open_transport
 from pulsemd.halo.device.buffers import TABLES, TableBuffers
 from pulsemd.halo.device.local import local_transports
-from systems import MIXED_TOP, SITES_TOP, bundled_system, mixed_system
+from systems import MIXED_TOP, SITES_TOP, bundled_system, load, mixed_system
 
 pytestmark = pytest.mark.gpu
 STEPS = 60
@@ -82,6 +82,43 @@ def test_searches_that_do_not_fit_on_the_device_go_through_the_host(device, monk
     ranks.run(9)
     assert ranks.trajectory_hash() == alone.trajectory_hash()
     assert ranks.rank.searches_on_device == {"nearly_full": 2, "too_small": 0}[change]
+
+
+def gas_with_a_bond_that_grows(folder, edge=4.32, spacing=0.48):
+    """Atoms on a lattice, of which a heavy one just below the middle along x pushes the second next one away."""
+    places = np.stack(np.meshgrid(*[np.arange(9)] * 3, indexing="ij"), -1).reshape(-1, 3)
+    heavy, light = (int(np.flatnonzero((places == (k, 4, 4)).all(1))[0]) for k in (4, 6))
+    lines = [
+        f"{n + 1:5d}{'AH' if n == heavy else 'AR':<5}{'A':>5}{n + 1:5d}{x:8.3f}{y:8.3f}{z:8.3f}"
+        for n, (x, y, z) in enumerate(places * spacing + 0.235)
+    ]
+    (folder / "conf.gro").write_text(
+        "\n".join(["gas", str(len(lines)), *lines, f"{edge:10.5f}{edge:10.5f}{edge:10.5f}", ""])
+    )
+    kinds = "".join(
+        f"[ moleculetype ]\n{name} 1\n[ atoms ]\n1 {name} 1 {name} A 1 0 {mass}\n"
+        for name, mass in (("AR", 39.9), ("AH", 40000.0))
+    )
+    (folder / "topol.top").write_text(
+        f"[ defaults ]\n1 2 yes 0.5 0.5\n[ atomtypes ]\nAR 39.9 0 A 0.3 1.0\nAH 40000 0 A 0.3 1.0\n{kinds}"
+        f"[ system ]\ngas\n[ molecules ]\nAR {heavy}\nAH 1\nAR {len(lines) - heavy - 1}\n"
+        f"[ intermolecular_interactions ]\n[ bonds ]\n{heavy + 1} {light + 1} 6 1.4 40000\n"
+    )
+    (folder / "run.mdp").write_text(
+        "integrator = md\ndt = 0.001\nnsteps = 100\nnstlist = 10\nverlet-buffer-tolerance = -1\nrlist = 1.0\n"
+        "coulombtype = cut-off\nrcoulomb = 0.9\nrvdw = 0.9\ncomm-mode = none\n"
+    )
+    return load(*(folder / name for name in ("conf.gro", "topol.top", "run.mdp")))
+
+
+def test_a_term_that_grows_longer_than_the_halo_is_found_again_by_the_host(device, tmp_path):
+    system = gas_with_a_bond_that_grows(tmp_path)
+    alone = on_one(system, "reproducible")
+    alone.run(STEPS)
+    ranks = on_ranks(system, 2, "reproducible", grid=(2, 1, 1))
+    ranks.run(STEPS)
+    assert ranks.trajectory_hash() == alone.trajectory_hash()
+    assert 0 < ranks.rank.searches_on_device < ranks.rank.n_searches - 1
 
 
 @pytest.mark.parametrize("plan", ["staged", "direct"])

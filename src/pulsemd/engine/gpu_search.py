@@ -153,8 +153,10 @@ class PartSearch:
             If atoms or terms are lost or counted twice.
         """
         self.ahead()
-        if self._under_way is None or not self._complete():
+        if self._under_way is None:
             self._search_on_host()
+        elif not self._complete():
+            self._search_on_host(ghosts_lack=True)
 
     @property
     def went_as_usual(self) -> bool:
@@ -210,13 +212,15 @@ class PartSearch:
 
     # ---- through the host ---------------------------------------------------------------------------------------
 
-    def _search_on_host(self) -> None:
-        extents = [0.0] * len(self._parts)
-        if self._terms.span_groups:
+    def _search_on_host(self, ghosts_lack: bool = False) -> None:
+        """``ghosts_lack``: ranks may not have all atoms of their terms, which have grown longer than the halo."""
+        rows, extents = [self._grouped(part.rows()) for part in self._parts], [0.0] * len(self._parts)
+        if self._terms.span_groups and ghosts_lack:
+            extents = [self._extent_of_all(rows)] * len(self._parts)
+        elif self._terms.span_groups:
             self.fields.channel_x.forward()
             self.device.join(self._ghost_stream)
             extents = [self._extent(part) for part in self._parts]
-        rows = [self._grouped(part.rows()) for part in self._parts]
 
         def move(local: int, control: Transport) -> LocalAtoms:
             return migrate(control, self.grid, self._groups, rows[local])
@@ -226,6 +230,15 @@ class PartSearch:
     def _extent(self, part: DevicePart) -> float:
         x, slot_of_gid = (self.device.to_host(array) for array in (part.slots.x, part.slots.slot_of_gid))
         return self._terms.extent_in(slot_of_gid, np.ascontiguousarray(x[:, :3]), self.cell.box)
+
+    def _extent_of_all(self, rows: Sequence[LocalAtoms]) -> float:
+        """The same of all terms, from the owned rows of all ranks."""
+        own = [(atoms.gid, atoms.x) for atoms in rows]
+        shares = self.transport.each(lambda local, control: control.allgather(own[local]))[0]
+        x = np.empty((self._groups.n_atoms, 3), np.int32)
+        for gid, found in shares:
+            x[gid] = found
+        return self._terms.extent_of_all(x, self.cell.box)
 
     def _grouped(self, atoms: LocalAtoms) -> LocalAtoms:
         """With update groups in consecutive rows."""
@@ -249,14 +262,14 @@ class PartSearch:
             )
             slots = self._parts[local].slots_needed(domain, self._r_list)
             sent = max((pulse.n_send for pulse in domain.plan.pulses), default=0)
-            shares = control.allgather((slots, domain.n_owned, sent, extents[local] > needed[local] / _WIDER))
-            return domain, [max(int(share[k]) for share in shares) for k in range(4)]
+            shares = control.allgather((slots, domain.n_owned, sent))
+            return domain, [max(int(share[k]) for share in shares) for k in range(3)]
 
         planned = self.transport.each(plan)
-        domains, (slots, owned, sent, far) = [domain for domain, _ in planned], planned[0][1]
+        domains, (slots, owned, sent) = [domain for domain, _ in planned], planned[0][1]
         plans = [domain.plan for domain in domains]
         self.plan = plans[0]
-        if self._may_stay and not far:
+        if self._may_stay:
             self._room = self._room.enough_for(owned, sent, len(self.plan.pulses), _FULL)
         self._bring_rows(domains, plans)
         grown = self.fields.make_room(max(slots, self._room.owned))
@@ -269,7 +282,7 @@ class PartSearch:
         *terms, stale = self._sum([*terms, int(self._grids_are_stale)])
         self._check_terms(terms)
         self._host_is_next = bool(stale)  # other columns may need more slots than there are
-        self._stay_on_device(domains[0].halo_width, bool(far))
+        self._stay_on_device(domains[0].halo_width)
         self._prepare_steps()
         self.n_searches += 1
         self._note(lists)
@@ -289,14 +302,14 @@ class PartSearch:
             rows[: domain.n_owned].set(x, stream=self.device.stream)
         self._channel_rows.forward()
 
-    def _stay_on_device(self, halo_width: float, far: bool) -> None:
-        """Prepare for the next search to run on the device, if it can; terms that reach further than pairs do need
-        the host, which looks how far."""
+    def _stay_on_device(self, halo_width: float) -> None:
+        """Prepare for the next search to run on the device, if it can. Terms that have grown longer than the halo are
+        missed in its counts, and the host searches again."""
         if self._domains is not None and self._tables is not None:
             self._domains.close()
             self._tables.close()
             self._domains = self._tables = None
-        if not self._may_stay or far:
+        if not self._may_stay:
             return
         topology, room = self.system.topology, self._room
         self._domains = DeviceDomains(

@@ -73,9 +73,11 @@ class TermOwnership:
 
     def start_extent(self, system: System) -> float:
         """Largest distance between two leaders of one term, nm, of the start positions."""
-        return self._extent(
-            {kind: self.atoms[kind] for kind in self._spanning}, system.x[self._leader], system.box
-        )
+        return self.extent_of_all(system.x, system.box)
+
+    def extent_of_all(self, x: Int32, box: NDArray[np.float64]) -> float:
+        """The same of all atoms at positions `x` (n_atoms, 3) int32, by global id."""
+        return self._extent({kind: self.atoms[kind] for kind in self._spanning}, x[self._leader], box)
 
     def extent(self, domain: LocalDomain, x: Int32, box: NDArray[np.float64]) -> float:
         """The same of this rank's terms; `x` (n_local, 3) int32 must be up to date, ghosts included."""
