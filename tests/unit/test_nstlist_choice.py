@@ -6,21 +6,42 @@ from dataclasses import replace
 
 from pulsemd.domain.grid import choose_grid
 from pulsemd.engine.options import RunOptions
-from pulsemd.engine.setup import choose_list_cutoff, choose_nstlist
+from pulsemd.engine.setup import choose_list_cutoff, choose_nstlist, device_halo
 from pulsemd.engine.system import group_reach, prepare_system
 from pulsemd.io.gromacs.mdp import read_settings
 from pulsemd.io.gromacs.system import read_system
 from pulsemd.systems import system_files
 
 
-def test_several_ranks_search_more_often_where_their_halos_would_not_fit():
+def water(**more):
     files = system_files("water")
-    settings = replace(read_settings(files.parameters)[0], gen_seed=1, ld_seed=1)
+    settings = replace(read_settings(files.parameters)[0], gen_seed=1, ld_seed=1, **more)
     topology, table, found, settings = read_system(files.configuration, files.topology, settings, ())
-    system = prepare_system(topology, table, settings, found.positions, found.velocities, found.box)
-    one, two = (
-        choose_nstlist(system, RunOptions(device="cuda", ranks=ranks, raise_nstlist=True)) for ranks in (1, 2)
-    )
-    assert settings.nstlist < two < one
+    return prepare_system(topology, table, settings, found.positions, found.velocities, found.box)
+
+
+def chosen(system, ranks):
+    return choose_nstlist(system, RunOptions(device="cuda", ranks=ranks, raise_nstlist=True))
+
+
+def test_several_ranks_search_more_often_where_their_halos_would_not_fit():
+    system = water()
+    one, two = (chosen(system, ranks) for ranks in (1, 2))
+    assert system.settings.nstlist < two < one
     grid = choose_grid(2, system.box, choose_list_cutoff(system, two) + 2.0 * group_reach(system), None)
     assert grid.size == 2
+
+
+def test_halos_that_fit_only_without_the_margins_of_gpus_are_not_chosen():
+    """In this box the halo of nstlist = 60 is less than half a percent narrower than half the box."""
+    settings = {"pcoupl": "c-rescale", "compressibility": (4.5e-5,), "ref_p": (1.0,)}
+    system = water(**settings)
+    for _ in range(3):  # the list depends on the density, a little
+        halo = choose_list_cutoff(system, 60) + 2.0 * group_reach(system)
+        scale = 2.008 * halo / system.box[0, 0]
+        system = replace(system, box=scale * system.box, user_box=scale * system.user_box)
+    nstlist, reach = chosen(system, 2), group_reach(system)
+    assert choose_grid(2, system.box, choose_list_cutoff(system, 60) + 2.0 * reach).size == 2
+    assert system.settings.nstlist < nstlist < 60
+    planned = device_halo(system.settings, choose_list_cutoff(system, nstlist), reach, 0.0)
+    assert choose_grid(2, system.box, planned).size == 2

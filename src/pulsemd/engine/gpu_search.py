@@ -26,6 +26,7 @@ from pulsemd.engine.gpu_verdict import SearchVerdict
 from pulsemd.engine.local import exclusion_pairs
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.rank import GROWTH
+from pulsemd.engine.setup import box_margin, device_halo
 from pulsemd.engine.system import System, group_reach
 from pulsemd.engine.terms import EXCLUSION, TermOwnership
 from pulsemd.halo import HaloPlan, Transport
@@ -38,9 +39,7 @@ from pulsemd.schedule.graphs import StepGraphs
 if TYPE_CHECKING:
     from pulsemd.halo.device.transport import GpuTransport
 
-_WIDER = 1.02  # of reaches, so that they may grow a little before the halo must
 _FULL = 0.95
-_SHRINKAGE = 0.01  # of a box with a barostat, until the host plans again
 
 
 class PartSearch:
@@ -88,8 +87,7 @@ class PartSearch:
         self.device, self._parts, self._terms = transport.device, parts, terms
         self._r_list, self._r_inner, self._ghost_stream = r_list, r_inner, ghost_stream
         self.cell = self._planned_cell = system.cell
-        # A barostat may shrink the box while searches run on the device, so halos are wider by what it may.
-        self._wider = 1.0 if system.settings.pcoupl == "no" else 1.0 + _SHRINKAGE
+        self._wider = box_margin(system.settings)
         self._groups = UpdateGroups(system.topology.group_offset, system.topology.group_atoms)
         self._row_order = np.argsort(self._groups.atoms)
         self.n_searches = self.on_device = self._row_capacity = 0
@@ -246,8 +244,8 @@ class PartSearch:
 
     def _settle_in(self, atoms: list[LocalAtoms], extents: list[float]) -> None:
         self._planned_cell = self.cell
-        needed = [max(_WIDER * extent, self._r_list + 2.0 * _WIDER * self._reach) for extent in extents]
-        widths = [self._wider * width for width in needed]
+        s = self.system.settings
+        widths = [device_halo(s, self._r_list, self._reach, extent) for extent in extents]
 
         def plan(local: int, control: Transport) -> tuple[LocalDomain, list[int]]:
             domain = build_halo(

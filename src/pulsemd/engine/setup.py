@@ -1,4 +1,4 @@
-"""The list cut-off, decided once before a run."""
+"""The list cut-off, decided once before a run, and how wide the halos on GPUs are for it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from pulsemd.engine.barostat import SHRINKAGE
 from pulsemd.engine.movers import water_kinds
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.system import System, group_reach
+from pulsemd.engine.terms import TermOwnership
 from pulsemd.engine.verlet_buffer import (
     AtomKinds,
     Drift,
@@ -27,11 +28,19 @@ from pulsemd.engine.verlet_buffer import (
     paired_motion,
     rigid_water_motion,
 )
+from pulsemd.forcefield.settings import RunSettings
 from pulsemd.kernels.nonbonded.settings import pair_constants
 
 GPU_NSTLIST = ((40_000, 100), (2**62, 50))
 """Steps between two searches that measured fastest on a GPU, up to a number of atoms."""
 
+
+REACH_MARGIN = 1.02
+"""How much farther than now atoms may be from their leaders, and leaders of a term from each other, until a search on
+GPUs goes through the host again."""
+
+BOX_MARGIN = 1.01
+"""How much smaller a barostat may make the box until then."""
 
 MINIMISER_BUFFER = 1.1
 """List cut-off of a minimisation over the cut-off: it searches when an atom has moved half of what is between."""
@@ -52,12 +61,14 @@ def choose_nstlist(system: System, options: RunOptions) -> int:
     if options.device != "cuda" or not options.raise_nstlist or fixed:
         return s.nstlist
     wanted = next(n for most, n in GPU_NSTLIST if system.topology.n_atoms <= most)
-    half = 0.5 * float(widths(system.box).min())
+    half, several = 0.5 * float(widths(system.box).min()), options.ranks > 1
+    extent = TermOwnership(system).start_extent(system) if several else 0.0
     for nstlist in range(wanted - wanted % s.nstlist, s.nstlist, -s.nstlist):
         try:
             cutoff = choose_list_cutoff(system, nstlist)
             if cutoff <= half:
-                choose_grid(options.ranks, system.box, cutoff + 2.0 * group_reach(system), options.grid)
+                halo = device_halo(s, cutoff, group_reach(system), extent)
+                choose_grid(options.ranks, system.box, halo, options.grid)
                 return nstlist
         except (InputError, DomainError):  # no list is large enough for so long, or halos do not fit
             continue
@@ -88,6 +99,26 @@ def choose_list_cutoff(system: System, nstlist: int) -> float:
     if s.nsteps == 0:
         return r_cut
     return _cutoff_for(system, nstlist)
+
+
+def device_halo(s: RunSettings, r_list: float, reach: float, extent: float) -> float:
+    """Width in nm of the halos that the host plans for ranks on GPUs, on which searches then run for a while.
+
+    Parameters
+    ----------
+    s : RunSettings
+    r_list : float, nm
+    reach : float, nm
+        Largest distance of an atom from the leader of its update group.
+    extent : float, nm
+        Largest distance between two leaders of one term.
+    """
+    return box_margin(s) * max(REACH_MARGIN * extent, r_list + 2.0 * REACH_MARGIN * reach)
+
+
+def box_margin(s: RunSettings) -> float:
+    """`BOX_MARGIN` where there is a barostat, else 1."""
+    return 1.0 if s.pcoupl == "no" else BOX_MARGIN
 
 
 def inner_cutoff(system: System, r_list: float, interval: int, nstlist: int) -> float | None:
