@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pulsemd.base import cores
 from pulsemd.base.errors import ConfigError, InputError, PeerError, TransportError
 from pulsemd.halo import Transport, launch
 from pulsemd.halo.conformance import ONE_PULSE, Field
@@ -191,6 +192,7 @@ def test_signal_to_the_launcher_reaches_the_ranks_once(
 
 def test_ranks_that_would_stall_the_machine_are_refused_with_a_number_that_would_not(monkeypatch) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(cores, "_QUOTA", Path("no quota"))
     with pytest.raises(ConfigError, match=r"129 ranks: .* 2 usable core\(s\); use at most 128, better 2"):
         launch(129, "os:getpid")
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import platform
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from pulsemd.base.cores import usable_cores
 from pulsemd.base.errors import PulseMDError
 from pulsemd.base.version import VERSION
 from pulsemd.device.cuda import CudaDevice, _cupy, find_device_problem
@@ -31,7 +31,7 @@ _PACKAGES = (
 def doctor(args: argparse.Namespace) -> int:
     """Print what works; 0 whatever it is."""
     found: dict[str, str] = {"pulsemd": f"{VERSION}, Python {platform.python_version()}"}
-    found["processor"] = f"{len(os.sched_getaffinity(0))} usable cores"
+    found["processor"] = f"{usable_cores()} usable cores"
     found["packages"] = ", ".join(f"{name} {_version(name)}" for name in _PACKAGES)
     found["MPI ranks"] = _works(find_mpi_problem())
     problem = find_device_problem()

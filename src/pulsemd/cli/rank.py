@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pulsemd.base.cores import usable_cores
 from pulsemd.base.errors import ConfigError, InputError, PulseMDError
 from pulsemd.cli.minimise import run_minimisation
 from pulsemd.cli.outputs import open_outputs
@@ -254,7 +255,7 @@ def _decisions(simulation: Simulation) -> str:
 
 def _crowding(transport: Transport) -> str:
     """A line where ranks on this machine have to share cores, which never makes a run faster."""
-    cores = len(os.sched_getaffinity(0))
+    cores = usable_cores()
     if transport.size <= cores or transport.name not in ("loopback", "shmem"):
         return ""
     return f"\nnote: {transport.size} ranks share {cores} core(s); more ranks than cores make a run slower"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import os
 import pkgutil
 import sys
 import time
@@ -17,6 +16,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 
+from pulsemd.base.cores import usable_cores
 from pulsemd.device.program import ARCHITECTURES, CudaProgram, compile_program
 
 _ROOTS = ("pulsemd.device", "pulsemd.kernels", "pulsemd.domain", "pulsemd.halo")
@@ -43,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
     programs = [program for program in dict.fromkeys(all_programs()) if options.only in program.name]
     jobs = list(product(programs, options.arch or ARCHITECTURES))
     # The compiler is thread-safe and leaves Python's lock alone; reports have to stay whole.
-    with ThreadPoolExecutor(1 if options.report else len(os.sched_getaffinity(0))) as threads:
+    with ThreadPoolExecutor(1 if options.report else usable_cores()) as threads:
         compiled = sum(threads.map(lambda job: _compiles(job[0], job[1], options.report), jobs))
     seconds = time.perf_counter() - start
     print(f"{compiled} of {len(jobs)} CUDA programs compiled in {seconds:.1f} s")

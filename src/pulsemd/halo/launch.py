@@ -17,6 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
+from pulsemd.base.cores import usable_cores
 from pulsemd.base.errors import ConfigError, PeerError, TransportError
 from pulsemd.device.cuda import find_device_problem
 from pulsemd.halo.agreement import received
@@ -78,7 +79,7 @@ def launch(
             f"launch: {n_ranks} ranks of {target!r} on {transport!r}; needs 1 or more ranks of "
             f"'module:function' on one of {', '.join(TRANSPORTS)}"
         )
-    cores = len(os.sched_getaffinity(0))
+    cores = usable_cores()
     if n_ranks > _MOST_PER_CORE * cores:
         raise ConfigError(
             f"{n_ranks} ranks: so many would stall this machine, which has {cores} usable core(s); use at most "

@@ -20,19 +20,20 @@ _NOT_STEPS: Final = ("search", "wait", "output", "checkpoint")
 
 
 def rank_report(simulation: Simulation) -> dict[str, Any]:
-    """What one rank contributes to the summary: seconds by phase, owned and ghost atoms, bytes it sent."""
+    """What one rank, or one GPU process, contributes to the summary: seconds by phase, owned and ghost atoms, and the
+    bytes of positions that come to it and of forces that it sends back in a step."""
     rank = simulation.rank
-    domain, width = rank.domain, (12, rank.f.itemsize * 3)
-    rows = sum(pulse.n_send for pulse in domain.plan.pulses)
+    domain = rank.domain
+    ghosts, row_bytes = domain.n_local - domain.n_owned, rank.f.shape[-1] * (4 + rank.f.itemsize)
     return {
         "seconds": dict(simulation.timer.seconds),
         "waited": rank.host_waited,
         "calls": dict(simulation.timer.calls),
         "host_seconds": (simulation.timer.host_wall, simulation.timer.host_cpu),
         "owned": domain.n_owned,
-        "ghosts": domain.n_local - domain.n_owned,
+        "ghosts": ghosts,
         "device_bytes": rank.device_bytes,
-        "bytes_per_step": rows * width[0] + (domain.n_local - domain.n_owned) * width[1],
+        "bytes_per_step": ghosts * row_bytes,
     }
 
 

@@ -6,14 +6,13 @@ import math
 import os
 import pickle
 from collections.abc import Sequence
-from functools import cache
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from pulsemd.base.cores import usable_cores
 from pulsemd.base.errors import PeerError, TransportError
 from pulsemd.halo.agreement import check_reduce, raise_lowest, sendable
 from pulsemd.halo.control import JOINED, Control
@@ -34,18 +33,6 @@ _ALIGN: Final = 64
 _SPIN_ALONE: Final = 300
 _SPIN_CROWDED: Final = 20
 _START_UP: Final = 120.0
-
-
-@cache
-def usable_cores() -> int:
-    """Cores this process may use, by affinity and by the quota of its control group."""
-    cores = len(os.sched_getaffinity(0))
-    limit = Path("/sys/fs/cgroup/cpu.max")
-    if limit.exists():
-        quota, period = limit.read_text().split()
-        if quota != "max":
-            cores = min(cores, max(1, int(quota) // int(period)))
-    return cores
 
 
 class HeapTransport:
