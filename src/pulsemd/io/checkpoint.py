@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulsemd.base.errors import InputError
-from pulsemd.io.output import write_whole
+from pulsemd.io.output import replacing
 
 NAME: Final = "checkpoint.pmd"
 PREVIOUS: Final = "checkpoint.prev.pmd"
@@ -109,8 +109,12 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
     for part in parts:
         digest.update(part)
     path = folder / NAME
-    _keep_previous(path, folder / PREVIOUS)
-    write_whole(path, [*parts, digest.digest()])
+    with replacing(path) as temporary:
+        with open(temporary, "wb") as handle:
+            handle.writelines([*parts, digest.digest()])
+            handle.flush()
+            os.fsync(handle.fileno())  # a disk may be found full as late as here
+        _keep_previous(path, folder / PREVIOUS)
     return path
 
 
@@ -167,7 +171,12 @@ def _decode(file: Path) -> Checkpoint:
     values = json.loads(bytes(body[start : start + length]))
     start += length
     arrays: dict[str, Any] = dict.fromkeys(_ARRAYS)
-    for name, shape in values.pop("arrays").items():
+    shapes = values.pop("arrays")
+    if unknown := {*values, *shapes} - {f.name for f in fields(Checkpoint)}:
+        raise InputError(
+            f"is of a later version: it has {', '.join(sorted(unknown))}, which this one does not know", file
+        )
+    for name, shape in shapes.items():
         kind = np.dtype(_ARRAYS[name])
         count = int(np.prod(shape))
         array = np.frombuffer(body, kind, count, offset=start).reshape(shape)
