@@ -58,6 +58,19 @@ def test_frames_cut_off_or_late_are_dropped_when_continued(tmp_path, kind, error
 
 
 @pytest.mark.parametrize("kind", ["xtc", "trr"])
+def test_steps_beyond_those_of_the_formats_are_counted_on_and_cut_back(tmp_path, kind):
+    path, x, first = tmp_path / f"t.{kind}", np.ones((20, 3)), 2**31 - 20
+    with XdrWriter(path, kind, 20, 0.002) as writer:
+        for step in range(first, first + 50, 10):
+            writer.write(step, x, np.eye(3) * 4.0, x)
+    with XdrWriter(path, kind, 20, 0.002, interval=10, before=first + 30):
+        pass
+    assert [step for step, *_ in frames(path)] == [2**31 - 20, 2**31 - 10, 0]
+    with pytest.raises(InputError, match=f"ends with step {2**31}, and frames up to"):
+        XdrWriter(path, kind, 20, 0.002, interval=10, before=first + 40)
+
+
+@pytest.mark.parametrize("kind", ["xtc", "trr"])
 def test_trajectory_of_a_restarted_run_equals_the_dcd_of_a_whole_one(tmp_path, kind):
     words = [*write_input(tmp_path, nstxout_compressed=5), "--precision", "reproducible", "--device", "cpu"]
     whole, part = tmp_path / "whole", tmp_path / "part"

@@ -92,6 +92,19 @@ def test_dcd_more_atoms_than_the_format_holds_is_refused(tmp_path):
     assert not (tmp_path / "run.dcd").exists()
 
 
+def test_dcd_goes_on_beyond_the_last_step_of_its_header(tmp_path):
+    path, first, x = tmp_path / "late.dcd", 2**31 - 20, np.ones((4, 3))
+    with DcdWriter(path, 4, 0.002, 10, first) as writer:
+        for step in range(first, first + 50, 10):
+            writer.write(step, x, np.eye(3))
+    assert read_dcd(path).steps.tolist() == list(range(first, first + 50, 10))
+    with DcdWriter(path, 4, 0.002, 10, before=first + 40):
+        pass
+    assert read_dcd(path).steps.tolist() == list(range(first, first + 40, 10))
+    with pytest.raises(InputError, match=f"cannot begin with step {2**31}, .* use --trajectory xtc"):
+        DcdWriter(tmp_path / "later.dcd", 4, 0.002, 10, 2**31)
+
+
 def test_dcd_truncated_file_is_refused(written):
     _, path, _, _ = written
     path.write_bytes(path.read_bytes()[:-1])

@@ -92,7 +92,6 @@ class GpuRank(GpuSteps):
         self._make_forces(fixed)
         self._r_inner = None if fixed else inner_cutoff(system, r_list, PRUNE_INTERVAL, nstlist)
         self.found = StepSums(np.zeros(N_SUMS + 9))
-        self._n_list = nstlist
         self._update.set_step(system.step)
         self._update.set_start(system.step)
         self._beside = self._work_beside_pairs()

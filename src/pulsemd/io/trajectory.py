@@ -26,6 +26,9 @@ _N_FRAMES_OFFSET: Final = 8
 _LAST_STEP_OFFSET: Final = 20
 _LONGEST_HEADER: Final = 65536
 _LARGEST_RECORD: Final = 2**31 - 1
+_LAST_STEP: Final = (
+    2**31 - 1
+)  # that the header can name; what readers use are the first step and the interval
 
 Floats = NDArray[np.floating[Any]]
 
@@ -52,8 +55,8 @@ class DcdWriter(RecordFile):
     Raises
     ------
     InputError
-        If the file exists already, the format cannot hold so many atoms, or the file to continue is of other
-        atoms or another interval, or lacks frames.
+        If the file exists already, the format cannot hold so many atoms or so late a first step, or the file to
+        continue is of other atoms or another interval, or lacks frames.
     """
 
     def __init__(
@@ -68,6 +71,11 @@ class DcdWriter(RecordFile):
     ) -> None:
         if 4 * n_atoms > _LARGEST_RECORD:
             raise InputError(f"a DCD file cannot hold {n_atoms} atoms, {_LARGEST_RECORD // 4} at most", path)
+        if before is None and first_step > _LAST_STEP:
+            raise InputError(
+                f"a DCD file cannot begin with step {first_step}, beyond {_LAST_STEP}; use --trajectory xtc",
+                path,
+            )
         super().__init__(path, extend=before is not None)
         self.n_atoms, self.interval, self.first_step, self.n_frames = n_atoms, interval, first_step, 0
         if before is None:
@@ -103,7 +111,8 @@ class DcdWriter(RecordFile):
             )
         self.n_frames = due
         self.cut(start + due * size)
-        self.patch(_LAST_STEP_OFFSET, _int32(self.first_step + max(due - 1, 0) * interval))
+        last = self.first_step + max(due - 1, 0) * interval
+        self.patch(_LAST_STEP_OFFSET, _int32(min(last, _LAST_STEP)))
         self.patch(_N_FRAMES_OFFSET, _int32(due))
 
     def write(self, step: int, positions: Floats, box: Floats, velocities: Floats | None = None) -> None:
@@ -136,7 +145,7 @@ class DcdWriter(RecordFile):
         np.multiply(positions.T, _ANGSTROM, out=self._frame["axis"]["values"][0], casting="same_kind")
         self.append(self._frame.view(np.uint8).data)
         self.n_frames += 1
-        self.patch(_LAST_STEP_OFFSET, _int32(step))
+        self.patch(_LAST_STEP_OFFSET, _int32(min(step, _LAST_STEP)))
         self.patch(_N_FRAMES_OFFSET, _int32(self.n_frames))
 
 

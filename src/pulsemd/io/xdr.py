@@ -24,6 +24,9 @@ _MAGIC: Final = {"xtc": 1995, "trr": 1993}
 _HEADER: Final = {"xtc": 92, "trr": 84}
 """Bytes up to the packed positions of XTC, and to the box of TRR."""
 
+_STEPS: Final = 2**31
+"""The formats count steps modulo this number; the time tells steps apart."""
+
 _SMALL: Final = 9  # up to so many atoms XTC stores uncompressed
 
 
@@ -82,7 +85,7 @@ class XdrWriter(RecordFile):
         self.kind, self.n_atoms, self.dt, self.tinit = kind, n_atoms, dt, tinit
         super().__init__(path, extend=before is not None)
         if before is not None:
-            self.cut(_kept(self, kind, n_atoms, interval, before))
+            self.cut(_kept(self, interval, before))
         self._frame = self._chemfiles.Frame()
         self._frame.resize(n_atoms)
         if kind == "trr":
@@ -110,7 +113,7 @@ class XdrWriter(RecordFile):
         if self.kind == "trr":
             self._frame.velocities[:] = velocities * 10.0
         self._frame.cell = self._chemfiles.UnitCell(np.asarray(box, np.float64).T * 10.0)
-        self._frame.step = step
+        self._frame.step = step % _STEPS
         self._frame["time"] = self.tinit + step * self.dt
         self.append(self._encoded())
 
@@ -125,7 +128,7 @@ class XdrWriter(RecordFile):
             os.close(memory)
 
 
-def _kept(file: RecordFile, kind: Kind, n_atoms: int, interval: int, before: int) -> int:
+def _kept(file: XdrWriter, interval: int, before: int) -> int:
     """Size of the whole frames with steps below `before`.
 
     Raises
@@ -133,17 +136,20 @@ def _kept(file: RecordFile, kind: Kind, n_atoms: int, interval: int, before: int
     InputError
         If it is no file of so many atoms, or it ends long before that step.
     """
+    kind, n_atoms = file.kind, file.n_atoms
     at, last, end = 0, None, file.size()
     while at + _HEADER[kind] <= end:
         head = np.frombuffer(file.read(at, _HEADER[kind]), ">i4")
-        atoms, step = head[[1, 2]] if kind == "xtc" else head[[16, 17]]
+        places = (1, 2, 3) if kind == "xtc" else (16, 17, 19)
+        atoms, step, time = int(head[places[0]]), int(head[places[1]]), float(head.view(">f4")[places[2]])
         if head[0] != _MAGIC[kind] or atoms != n_atoms:
             message = f"has no {kind.upper()} frame of {n_atoms} atoms at byte {at}; continue with another -o"
             raise InputError(message, file.path)
         size = _frame_size(kind, head, n_atoms)
+        step += _STEPS * round(((time - file.tinit) / file.dt - step) / _STEPS)
         if step >= before or at + size > end:
             break
-        at, last = at + size, int(step)
+        at, last = at + size, step
     if before - interval > (-1 if last is None else last):
         held = "has no frames" if last is None else f"ends with step {last}"
         raise InputError(
