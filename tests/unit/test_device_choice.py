@@ -93,6 +93,12 @@ def test_more_processes_than_gpus_are_refused_with_the_numbers_and_auto_takes_th
     assert device.choose_device(RunOptions(device="cuda", ranks=4, ranks_per_gpu=4)).device == "cuda"
 
 
+def test_processes_started_on_several_machines_need_no_more_than_a_gpu_each(gpu):
+    asked = RunOptions(device="cuda", ranks=4)
+    assert device.choose_device(asked, started=True).device == "cuda"
+    assert device.choose_device(replace(asked, device="auto"), started=True).device == "cpu"
+
+
 def test_ranks_that_cannot_be_shared_out_are_refused(gpu):
     with pytest.raises(TransportError, match="3 ranks cannot be shared out 2 to a GPU"):
         device.choose_device(RunOptions(device="cuda", ranks=3, ranks_per_gpu=2))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pulsemd.base.errors import ConfigError
-from pulsemd.cli.main import GPU_RUNGS, RUNGS, main
+from pulsemd.cli.main import GPU_RUNGS, RUNGS, build_parser, main
+from pulsemd.cli.request import run_options
 from pulsemd.engine.options import RunOptions
 from pulsemd.halo import TRANSPORTS
 from pulsemd.halo.rungs import ladder
@@ -61,6 +62,19 @@ def test_grid_of_another_size_than_the_ranks_is_refused_before_they_start(tmp_pa
     assert "grid 2x2x1 has 4 cells but there are 2 ranks; use --ranks 4 or another grid" in said
     assert "starting" not in said
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "ranks", "transport"),
+    [([], 4, None), (["--transport", "shmem"], 4, "shmem"), (["--ranks-per-gpu", "2"], 8, None)],
+)
+def test_ranks_that_were_started_are_counted_and_given_no_transport_that_nobody_asked_for(
+    words, ranks, transport
+):
+    """Which is the fastest is decided with the device: of GPUs it is not mpi."""
+    args = build_parser().parse_args(["run", "water", "-o", "out", *words])
+    options = run_options(args, {}, started_ranks=4)
+    assert (options.ranks, options.transport) == (ranks, transport)
 
 
 def test_transports_of_the_command_line_are_those_there_are():

@@ -121,14 +121,11 @@ def run_options(args: argparse.Namespace, table: dict[str, Any], started_ranks: 
     if isinstance(values.get("grid"), list):
         values["grid"] = tuple(values["grid"])
     if started_ranks is not None:
-        if values["device"] == "cuda":
-            started_ranks *= values.get("ranks_per_gpu", 1)
+        started_ranks *= values.get("ranks_per_gpu", 1)  # others than 1 are refused on CPUs
         if values.setdefault("ranks", started_ranks) != started_ranks:
             raise ConfigError(
                 f"--ranks {values['ranks']}: {started_ranks} ranks were started; leave --ranks out"
             )
-        if values["device"] != "cuda":
-            values.setdefault("transport", "mpi")
     return RunOptions(**values)
 
 

@@ -43,7 +43,7 @@ def main(args: argparse.Namespace) -> int:
         count_images=output.get("positions") == "unwrapped",
         trace=args.command == "run" and args.trace,
     )
-    options = choose_device(options)
+    options = choose_device(options, started is not None)
     if options.several_on_gpus and not options.device_asked:
         # one rank can still change when it has read the system
         topology, _ = read_top(
@@ -54,6 +54,8 @@ def main(args: argparse.Namespace) -> int:
             settings.constraint_algorithm,
         )
         options = fit_device(options, topology, settings)
+    if started is not None and options.device == "cpu" and options.transport is None:
+        options = replace(options, transport="mpi")
     restart = _checkpoint_file(args) if args.command == "run" else None
     if settings.minimises and args.command == "run":
         _check_minimisation(args)

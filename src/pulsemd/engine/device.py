@@ -27,10 +27,16 @@ if TYPE_CHECKING:
     from pulsemd.engine.gpu_ranks import GpuRanks
 
 
-def choose_device(options: RunOptions) -> RunOptions:
+def choose_device(options: RunOptions, started: bool = False) -> RunOptions:
     """The options with ``device`` settled as 'cpu' or 'cuda', and the reason.
 
     Where 'cuda' was not asked for, `fit_device` may still take the CPU once the system is known.
+
+    Parameters
+    ----------
+    options : RunOptions
+    started : bool
+        The processes have been started already, by mpirun or srun, perhaps on several machines.
 
     Raises
     ------
@@ -39,7 +45,7 @@ def choose_device(options: RunOptions) -> RunOptions:
     """
     if options.device == "cpu":
         return _on_cpus(options, "as asked for")
-    problem = _problem(options)
+    problem = _problem(options, started)
     if problem is None:
         asked = options.device == "cuda"
         reason = "as asked for" if asked else "a GPU is there"
@@ -61,7 +67,7 @@ def _on_cpus(options: RunOptions, reason: str) -> RunOptions:
     return replace(options, device="cpu", device_reason=reason)
 
 
-def _problem(options: RunOptions) -> str | None:
+def _problem(options: RunOptions, started: bool) -> str | None:
     """Why these options cannot run on GPUs; None if they can."""
     if not has_driver():
         return "this machine has no NVIDIA driver" + (
@@ -82,7 +88,8 @@ def _problem(options: RunOptions) -> str | None:
     n_gpus, rest = divmod(options.ranks, options.ranks_per_gpu)
     if rest:
         return f"{options.ranks} ranks cannot be shared out {options.ranks_per_gpu} to a GPU; change --ranks-per-gpu"
-    if n_gpus > count_devices():
+    elsewhere = started and options.device == "cuda"  # each process looks for a GPU of its own
+    if n_gpus > count_devices() and not elsewhere:
         return (
             f"{options.ranks} ranks with {options.ranks_per_gpu} on each need {n_gpus} GPUs, and this machine has "
             f"{count_devices()}; use fewer --ranks or a larger --ranks-per-gpu"
