@@ -28,18 +28,25 @@ coulombtype = reaction-field
 epsilon-rf = 0
 nsttcouple = 1
 nh-chain-length = 1
-ref-t = 300 350
 """
 )
+UNLIKE = "ref-t = 300 350\n"
 PROTEIN = "tc-grps = Protein non-Protein\ncomm-mode = none\n"
-HOOVER = PROTEIN + "tcoupl = nose-hoover\ntau-t = 0.5 0.2\n"
-WEAK = PROTEIN + "tcoupl = berendsen\ntau-t = 0.1 -1\n"
-THIRDS = "tc-grps = Third Rest\ntcoupl = nose-hoover\ntau-t = 0.5 0.2\n"
+HOOVER = PROTEIN + UNLIKE + "tcoupl = nose-hoover\ntau-t = 0.5 0.2\n"
+WEAK = PROTEIN + UNLIKE + "tcoupl = berendsen\ntau-t = 0.1 -1\n"
+THIRDS = UNLIKE + "tc-grps = Third Rest\ntcoupl = nose-hoover\ntau-t = 0.5 0.2\n"
+
+ALIKE = PROTEIN + "tcoupl = nose-hoover\ntau-t = 0.2 0.2\nref-t = 300 300\n"
 
 TEMPERATURES = [
     [24.430114, 4.485795], [94.653121, 16.939503], [130.617715, 126.024539], [149.240436, 169.076697],
 ]  # fmt: skip
-"""Of Protein and non-Protein at steps 0, 1, 5 and 9, K."""
+"""Of Protein and non-Protein at steps 0, 1, 5 and 9, K, with `HOOVER`."""
+
+TEMPERATURES_ALIKE = [
+    [24.509513, 4.485795], [95.512223, 16.939186], [137.650617, 125.848712], [168.201416, 167.592569],
+]  # fmt: skip
+"""The same with `ALIKE`."""
 
 
 def start(folder, settings):
@@ -65,15 +72,16 @@ def test_degrees_of_freedom_of_groups_are_those_of_gmx(tmp_path, settings, expec
     assert start(tmp_path, settings).group_n_dof == pytest.approx(expected, rel=5e-6)
 
 
-def test_temperatures_of_groups_with_nose_and_hoover_follow_gmx(tmp_path):
+@pytest.mark.parametrize(("settings", "expected"), [(HOOVER, TEMPERATURES), (ALIKE, TEMPERATURES_ALIKE)])
+def test_temperatures_of_groups_with_nose_and_hoover_follow_gmx(tmp_path, settings, expected):
     records = []
     with open_transport("loopback") as transport:
         reporter = Reporter(1, energies=lambda step, time, record: records.append(record))
-        system = start(tmp_path, HOOVER)
+        system = start(tmp_path, settings)
         Simulation(transport, system, RunOptions(precision="reproducible"), [reporter]).run(10)
     names = ("temperature_Protein", "temperature_non-Protein")
     found = [[records[step][name] for name in names] for step in (0, 1, 5, 9)]
-    np.testing.assert_allclose(found, TEMPERATURES, atol=2e-3)
+    np.testing.assert_allclose(found, expected, atol=2e-3)
 
 
 def test_velocities_where_one_group_is_not_coupled_follow_gmx(tmp_path):

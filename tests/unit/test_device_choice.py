@@ -136,7 +136,7 @@ def test_constraints_that_tie_too_many_atoms_together_are_named():
 
 
 def with_baths(n):
-    return replace(SETTINGS, tau_t=(0.1,) * n)
+    return replace(SETTINGS, tcoupl="v-rescale", tc_grps=tuple(map(str, range(n))), tau_t=0.1)
 
 
 def test_more_coupling_groups_than_a_gpu_has_room_for_are_refused_with_the_remedy():
@@ -145,7 +145,7 @@ def test_more_coupling_groups_than_a_gpu_has_room_for_are_refused_with_the_remed
     assert device.fit_device(options, topology, SETTINGS) == options
     assert device.fit_device(options, topology, with_baths(16)) == options
     with pytest.raises(
-        ConfigError, match=r"17 tc-grps have .* room for 16: join groups, or use one value for all"
+        ConfigError, match="17 tc-grps, and a GPU has room for the thermostats of 16: join groups"
     ):
         device.fit_device(options, topology, with_baths(17))
 

@@ -88,8 +88,6 @@ def _read_here(request: RunRequest) -> tuple[System, RunRequest]:
         _say(f"note: {line}")
     groups = Groups(topology, request.index)
     request = replace(request, atoms=groups.union(settings.compressed_x_grps, "compressed-x-grps"))
-    if len(settings.baths) == 1 and (note := groups.check_coupling(settings.tc_grps)):
-        _say(f"note: {note}")
     topology, frozen_mass = frozen_topology(topology, settings, groups)
     if request.restart is not None:
         checkpoint = read_checkpoint(request.restart)

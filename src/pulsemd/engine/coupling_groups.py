@@ -23,7 +23,11 @@ def groups_of_atoms(settings: RunSettings, groups: Groups) -> NDArray[np.int32] 
     InputError
         If the groups do not hold every atom exactly once.
     """
-    return None if len(settings.baths) == 1 else groups.of_atoms(settings.tc_grps, "tc-grps")
+    names = settings.tc_grps
+    if not names or [name.lower() for name in names] == ["system"]:
+        return None
+    found = groups.of_atoms(names, "tc-grps")
+    return None if len(settings.baths) == 1 else found
 
 
 def with_coupling_groups(system: System, groups: Groups) -> System:

@@ -144,8 +144,7 @@ def _system_problem(topology: Topology, settings: RunSettings, ranks: int) -> st
 def _coupling_problem(settings: RunSettings) -> str | None:
     if (n_baths := len(settings.baths)) > MAX_BATHS:
         return (
-            f"{n_baths} tc-grps have a tau-t or ref-t of their own, and a GPU has room for {MAX_BATHS}: join groups, "
-            "or use one value for all"
+            f"there are {n_baths} tc-grps, and a GPU has room for the thermostats of {MAX_BATHS}: join groups"
         )
     return None
 

@@ -48,7 +48,6 @@ def system_from_gromacs(
     chosen = override_settings(base, settings).with_drawn_seeds()
     topology, table, start, chosen = read_system(conf, top, replace(chosen, nsteps=-1), include, reference)
     groups = Groups(topology, index)
-    groups.check_coupling(chosen.tc_grps)
     topology, frozen_mass = frozen_topology(topology, chosen, groups)
     system = prepare_system(
         topology, table, chosen, start.positions, start.velocities, start.box, start.reference

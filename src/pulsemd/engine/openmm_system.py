@@ -41,7 +41,6 @@ def system_from_openmm(found: OpenMMSystem, settings: Mapping[str, Any]) -> Syst
                 "and terms already, remove the option"
             )
     start, groups = found.configuration, Groups(found.topology)
-    groups.check_coupling(chosen.tc_grps)
     topology, frozen_mass = frozen_topology(found.topology, chosen, groups)
     system = prepare_system(
         topology, found.table, chosen, start.positions, start.velocities, start.box, start.reference

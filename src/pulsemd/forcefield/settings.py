@@ -190,9 +190,8 @@ class RunSettings:
 
     @property
     def baths(self) -> tuple[HeatBath, ...]:
-        """The baths of ``tc_grps``; one, of the whole system, where they are all alike and none is annealed."""
-        several = [value for value in (self.tau_t, self.ref_t) if isinstance(value, tuple)]
-        n = len(several[0]) if several else max(1, len(self.annealing))
+        """The baths of ``tc_grps``, one each; without a temperature one, of the whole system."""
+        n = max(1, len(self.tc_grps)) if self.has_temperature else 1
         times, temperatures = (
             value if isinstance(value, tuple) else (value,) * n for value in (self.tau_t, self.ref_t)
         )

@@ -100,21 +100,6 @@ class Groups:
             )
         return found
 
-    def check_coupling(self, names: Sequence[str]) -> str:
-        """What to say of thermostat groups with equal tau_t and ref_t: they are coupled as one, the whole system.
-
-        Raises
-        ------
-        InputError
-            If they do not hold every atom exactly once.
-        """
-        if len(names) == 0 or [name.lower() for name in names] == ["system"]:
-            return ""
-        self.of_atoms(names, "tc-grps")
-        return (
-            f"tc-grps {', '.join(names)}: tau-t and ref-t are equal, so they are coupled as one group, System"
-        )
-
 
 def read_index(path: str | PathLike[str], n_atoms: int) -> dict[str, Int32]:
     """Groups of a .ndx file by name; global ids count from 0.

@@ -387,6 +387,7 @@ class _Reader:
         asked = f"{name} = {getattr(s, name)}"
         if not s.tc_grps:
             self.refuse(name, f"{asked} needs tc_grps = System")
+        self._check_groups(s)
         baths = s.baths
         uncoupled = [bath.tau_t for bath in baths if bath.tau_t <= 0]
         cold = len(uncoupled) == len(baths) or (s.integrator == "sd" and len(uncoupled) > 0)
@@ -398,7 +399,9 @@ class _Reader:
             )
         if any(tau_t not in (0.0, -1.0) for tau_t in uncoupled):
             self.refuse("tau_t", "tau_t must be positive, or -1 for a group that is not coupled")
-        for option in sorted(OF_GROUPS):
+
+    def _check_groups(self, s: RunSettings) -> None:
+        for option in sorted(OF_GROUPS & self.values.keys()):
             if self.words[option] not in (1, len(s.tc_grps)):
                 self.refuse(
                     option,
