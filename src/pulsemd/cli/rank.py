@@ -247,8 +247,13 @@ def _decisions(simulation: Simulation) -> str:
         f"transport {transport.name} ({transport.path}), plan {plan.kind} with {len(plan.pulses)} pulse(s), "
         f"precision {options.precision}, device {simulation.rank.device_name} ({options.device_reason})\n"
         f"list cut-off {simulation.r_list:.3f} nm, nstlist {nstlist}, {way}, {steps}"
-        f"{_crowding(transport)}"
+        f"{_crowding(transport)}{why_not_faster(transport)}"
     )
+
+
+def why_not_faster(transport: Transport) -> str:
+    """A line for each transport between GPUs that was passed over, and why."""
+    return "".join(f"\nnote: {reason}" for reason in getattr(transport, "reasons", ()))
 
 
 def _crowding(transport: Transport) -> str:

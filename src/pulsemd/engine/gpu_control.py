@@ -26,12 +26,15 @@ class ProcessControl:
     name, path : str
     rank, size : int
         First plan-rank of this process, and the number of all plan-ranks.
+    reasons : tuple of str
+        Why transports that are faster are not used.
     """
 
     def __init__(self, transport: GpuTransport) -> None:
         self.gpu = transport
         self.name, self.path = transport.name, transport.path
         self.rank, self.size = transport.ranks[0], transport.size
+        self.reasons: tuple[str, ...] = getattr(transport, "reasons", ())
 
     def barrier(self, patient: bool = False) -> None:
         """Wait for all processes; see `Transport.barrier`."""

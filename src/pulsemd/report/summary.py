@@ -64,6 +64,7 @@ def summarize(
         "device_reason": simulation.options.device_reason,
         "transport": transport.name,
         "path": transport.path,
+        "transport_reasons": list(getattr(transport, "reasons", ())),
         "plan": plan.kind,
         "precision": simulation.options.precision,
         "steps": n_steps,
