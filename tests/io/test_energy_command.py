@@ -112,3 +112,40 @@ def test_compare_with_gmx_takes_settings_of_a_minimisation(tmp_path, capsys):
     (tmp_path / "em.mdp").write_text(text)
     told = ["-c", str(files.configuration), "-p", str(files.topology), "-f", str(tmp_path / "em.mdp")]
     assert main(["compare", "gmx", *told]) == 0, capsys.readouterr().out
+
+
+def named_groups(tmp_path: Path) -> list[str]:
+    """Words for atoms of base.top in two groups that only an index file names."""
+    text = (
+        DATA / "m.mdp"
+    ).read_text() + "tcoupl = v-rescale\ntc-grps = HEAD TAIL\ntau-t = 1 1\nref-t = 300 310\n"
+    (tmp_path / "run.mdp").write_text(text)
+    (tmp_path / "index.ndx").write_text("[ HEAD ]\n1 2\n[ TAIL ]\n3 4 5\n")
+    return ["-c", "c.gro", "-p", "base.top", "-f", str(tmp_path / "run.mdp")]
+
+
+def test_energy_groups_of_an_index_file_are_found_with_n_and_without_it_refused(here, capsys, tmp_path):
+    given = named_groups(tmp_path)
+    assert main(["energy", *given]) == 3
+    assert re.search(
+        r"run.mdp:18: tc-grps: there is no group HEAD; .*an index file, -n", capsys.readouterr().err
+    )
+    assert main(["energy", *given, "-n", str(tmp_path / "index.ndx")]) == 0
+
+
+@pytest.mark.skipif(shutil.which("gmx") is None, reason="gmx is not installed")
+def test_compare_with_gmx_gives_it_the_index_file_too(here, capsys, tmp_path):
+    assert main(["compare", "gmx", *named_groups(tmp_path), "-n", str(tmp_path / "index.ndx")]) == 0
+    assert main(["compare", "gmx", *named_groups(tmp_path)]) == 3
+    assert "run.mdp:18: tc-grps: there is no group HEAD" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("flag", ["--steps", "--ranks", "--max-hours", "--checkpoint-minutes"])
+@pytest.mark.parametrize("word", ["1e3x", "-5", "many"])
+def test_a_flag_that_wants_a_number_says_so_in_words(capsys, flag, word):
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "water", "-o", "never", f"{flag}={word}"])
+    assert ended.value.code == 2
+    told = capsys.readouterr().err
+    assert f"argument {flag}: '{word}' is not a " in told
+    assert "number that is not negative" in told

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from pulsemd.domain.grid import choose_grid
 from pulsemd.engine.options import RunOptions
-from pulsemd.engine.setup import choose_list_cutoff, choose_nstlist, device_halo
+from pulsemd.engine.setup import choose_list_cutoff, choose_nstlist, device_halo, inner_cutoff
 from pulsemd.engine.system import group_reach, prepare_system
 from pulsemd.io.gromacs.mdp import read_settings
 from pulsemd.io.gromacs.system import read_system
@@ -45,3 +47,15 @@ def test_halos_that_fit_only_without_the_margins_of_gpus_are_not_chosen():
     assert system.settings.nstlist < nstlist < 60
     planned = device_halo(system.settings, choose_list_cutoff(system, nstlist), reach, 0.0)
     assert choose_grid(2, system.box, planned).size == 2
+
+
+def test_a_start_at_rest_without_thermostat_has_a_buffer_of_a_tenth_and_searches_as_asked():
+    """Its atoms fall to a temperature that nobody knows; gmx 2022 adds a tenth to the cut-off."""
+    system = water(tcoupl="no", gen_vel=False)
+    system = replace(system, v=0 * system.v)
+    cutoff = system.settings.rvdw
+    assert choose_list_cutoff(system, system.settings.nstlist) == 1.1 * cutoff
+    assert inner_cutoff(system, 1.1 * cutoff, 5, 20) is None
+    assert chosen(system, 1) == system.settings.nstlist
+    small = replace(system, box=2.1 * cutoff / system.box[0, 0] * system.box)
+    assert np.isclose(choose_list_cutoff(small, 10), 1.05 * cutoff)

@@ -12,7 +12,7 @@ from pulsemd.cli.request import RunRequest, input_files
 from pulsemd.engine.simulation import Simulation
 from pulsemd.forcefield.settings import RunSettings
 from pulsemd.halo import open_transport
-from pulsemd.io.gromacs.mdp import read_settings
+from pulsemd.io.gromacs.mdp import located, read_settings
 from pulsemd.io.gromacs.system import read_top
 from pulsemd.report.census import census, census_text
 from pulsemd.report.gromacs import find_gmx, gromacs_energies
@@ -43,11 +43,12 @@ def compare(args: argparse.Namespace) -> int:
     settings = replace(read_settings(mdp)[0].with_drawn_seeds(), nsteps=0, integrator="md")
     include = tuple(Path(folder) for folder in args.include)
     reference = None if args.ref is None else Path(args.ref)
-    request = RunRequest(conf, top, settings, include, reference)
-    with open_transport("loopback") as transport:
+    index = None if args.index is None else Path(args.index)
+    request = RunRequest(conf, top, settings, include, reference, index=index)
+    with located(mdp), open_transport("loopback") as transport:
         system, request = read_input(transport, request)
         ours = Simulation(transport, system, request.options).evaluate()
-    theirs = gromacs_energies(conf, top, settings, include, reference)
+    theirs = gromacs_energies(conf, top, settings, include, reference, index)
     rows = {
         name: {"gmx": value, "pulsemd": ours.get(name, 0.0), "difference": ours.get(name, 0.0) - value}
         for name, value in theirs.energies.items()

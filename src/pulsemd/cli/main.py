@@ -79,6 +79,7 @@ def _add_input(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-r", dest="ref", metavar="REF.gro", help="reference positions of position restraints"
     )
+    parser.add_argument("-n", dest="index", metavar="INDEX.ndx", help="groups besides the default ones")
     _add_format(parser)
 
 
@@ -102,7 +103,6 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-hours", type=_amount, metavar="HOURS", help="checkpoint and stop after this time"
     )
-    parser.add_argument("-n", dest="index", metavar="INDEX.ndx", help="groups besides the default ones")
     parser.add_argument("--trajectory", choices=("dcd", "xtc", "trr"), help="format of the trajectory (dcd)")
     parser.add_argument(
         "--positions",
@@ -201,16 +201,18 @@ def _rank_grid(text: str) -> tuple[int, ...]:
 
 
 def _count(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{value} is negative")
-    return value
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number that is not negative, as in 1000")
+    return int(text)
 
 
 def _amount(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
     if not 0.0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number that is not negative")
     return value
 
 

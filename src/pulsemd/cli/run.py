@@ -72,7 +72,7 @@ def main(args: argparse.Namespace) -> int:
         json=args.json,
         restart=restart,
         append=append,
-        index=Path(args.index) if args.command == "run" and args.index else None,
+        index=None if args.index is None else Path(args.index),
         mdp=mdp,
         **output,
     )

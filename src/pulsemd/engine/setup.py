@@ -42,8 +42,12 @@ GPUs goes through the host again."""
 BOX_MARGIN = 1.01
 """How much smaller a barostat may make the box until then."""
 
-MINIMISER_BUFFER = 1.1
-"""List cut-off of a minimisation over the cut-off: it searches when an atom has moved half of what is between."""
+FIXED_BUFFER = 1.1
+"""List cut-off over the cut-off where no temperature tells how far atoms move.
+
+A minimisation searches when an atom has moved half of what is between; a run that begins at rest without a thermostat
+has what gmx gives it (`verlet_buffer_ratio_NVE_T0`).
+"""
 
 
 def choose_nstlist(system: System, options: RunOptions) -> int:
@@ -57,7 +61,7 @@ def choose_nstlist(system: System, options: RunOptions) -> int:
         return earlier.nstlist
     fixed = (
         s.minimises or s.verlet_buffer_tolerance < 0 or options.precision == "reproducible" or s.nsteps == 0
-    )
+    ) or _temperature(system) == 0.0
     if options.device != "cuda" or not options.raise_nstlist or fixed:
         return s.nstlist
     wanted = next(n for most, n in GPU_NSTLIST if system.topology.n_atoms <= most)
@@ -91,7 +95,7 @@ def choose_list_cutoff(system: System, nstlist: int) -> float:
     s = system.settings
     r_cut = max(s.rcoulomb, s.rvdw)
     if s.minimises:
-        return min(MINIMISER_BUFFER * r_cut, max(r_cut, 0.5 * float(widths(system.box).min())))
+        return _fixed_cutoff(system)
     if s.verlet_buffer_tolerance < 0:
         if s.rlist < r_cut:
             raise InputError(f"rlist {s.rlist:g} nm is below the cut-off {r_cut:g} nm; raise rlist")
@@ -144,10 +148,18 @@ def list_drift(system: System, nstlist: int) -> Drift:
 def _cutoff_for(system: System, nstlist: int) -> float:
     """Cut-off of a list used for `nstlist` steps, from the drift tolerance; with a barostat for a box that shrinks."""
     s = system.settings
-    if nstlist == 1 or _temperature(system) == 0.0:
+    if nstlist == 1:
         return max(s.rcoulomb, s.rvdw)
+    if _temperature(system) == 0.0:
+        return _fixed_cutoff(system)
     margin = 1.0 if s.pcoupl == "no" else 1.0 + SHRINKAGE
     return margin * list_cutoff(s.verlet_buffer_tolerance, list_drift(system, nstlist))
+
+
+def _fixed_cutoff(system: System) -> float:
+    """`FIXED_BUFFER` times the cut-off, or what the box has room for."""
+    r_cut = max(system.settings.rcoulomb, system.settings.rvdw)
+    return min(FIXED_BUFFER * r_cut, max(r_cut, 0.5 * float(widths(system.box).min())))
 
 
 def _temperature(system: System) -> float:

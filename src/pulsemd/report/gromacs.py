@@ -75,6 +75,7 @@ def gromacs_energies(
     settings: RunSettings,
     include: Sequence[Path] = (),
     reference: Path | None = None,
+    index: Path | None = None,
 ) -> GromacsEnergies:
     """Energies of the start configuration by ``gmx grompp`` and ``gmx mdrun`` in a temporary directory.
 
@@ -85,6 +86,7 @@ def gromacs_energies(
         Everything but the number of steps and the output intervals is passed on.
     include : folders of included files
     reference : path of the .gro of position restraints
+    index : path of the .ndx
 
     Raises
     ------
@@ -97,6 +99,7 @@ def gromacs_energies(
         words = ["grompp", "-f", "point.mdp", "-c", str(conf.resolve()), "-p", str(top.resolve())]
         words += ["-o", "point.tpr", "-maxwarn", "1000"]
         words += [] if reference is None else ["-r", str(reference.resolve())]
+        words += [] if index is None else ["-n", str(index.resolve())]
         _call(folder, program, *words)
         _call(folder, program, "mdrun", "-s", "point.tpr", "-deffnm", "point", "-ntmpi", "1", "-ntomp", "1")
         every = "\n".join(str(i) for i in range(1, 81)) + "\n\n"

@@ -71,7 +71,10 @@ class Groups:
         for known, gids in groups.items():
             if known.lower() == name.lower():
                 return gids
-        raise InputError(f"{option}: there is no group {name}; there are {', '.join(groups)}", self._index)
+        remedy = "; an index file, -n, in Python index=, can name others" if self._index is None else ""
+        raise InputError(
+            f"{option}: there is no group {name}; there are {', '.join(groups)}{remedy}", self._index
+        )
 
     def union(self, names: Sequence[str], option: str) -> Int32 | None:
         """Atoms of all groups together, in order; None for the whole system."""
