@@ -116,6 +116,14 @@ def test_mdp_frozen_minimisation_with_the_barostat_of_the_run_accepted(tmp_path:
     [
         ("dt = 0.001\nfoo = 1\n", 2, "unknown option foo; GROMACS 2022 has none of it either$"),
         ("dt = 0.001\nrcoulomb = 1.2\n", 2, "rcoulomb = 1.2 and rvdw = 1.0 must be equal"),
+        (
+            "pcoupltype = isotropic\npull_ncoords = 1\n",
+            2,
+            "pull and its options are not supported; two atoms",
+        ),
+        ("comm-grps = Protein SOL\n", 1, "only system; leave it out, which stops the centre of mass of all"),
+        ("coulombtype = Ewald\n", 1, "supported: cut-off, .*; use PME"),
+        ("nsteps = 1e6\n", 1, "not a valid value$"),
         ("rculomb = 1.0\n", 1, r"unknown option rculomb; did you mean rcoulomb\?"),
         ("gen-vell = yes\n", 1, r"unknown option gen-vell; did you mean gen-vel\?"),
         ("dt = 0.001\nDT = 0.002\n", 2, "set before in line 1"),
@@ -125,7 +133,7 @@ def test_mdp_frozen_minimisation_with_the_barostat_of_the_run_accepted(tmp_path:
         ("dt = 1 2\n", 1, "not a valid value"),
         ("nsteps = 1.5\n", 1, "not a valid value"),
         ("nsteps = 1_000\n", 1, "not a valid value"),
-        ("integrator = bd\n", 1, "integrator = bd: supported: md, md-vv, sd"),
+        ("integrator = bd\n", 1, "integrator = bd: supported: md, md-vv, sd.*; bd: use sd"),
         ("integrator = md-vv-avek\n", 1, "supported with md only; use that, or md-vv"),
         (
             f"integrator = md-vv\n{SWINGING}{SCALED}",

@@ -15,7 +15,17 @@ from pulsemd.base.errors import InputError
 from pulsemd.forcefield.settings import RunSettings
 from pulsemd.io.gromacs.mdp_annealing import OF_ANNEALING, resolve_annealing
 from pulsemd.io.gromacs.mdp_entries import mdp_entries, read_entries
-from pulsemd.io.gromacs.mdp_options import CANONICAL, FIXED, HONOURED, IGNORED, Entry, real, squeeze
+from pulsemd.io.gromacs.mdp_options import (
+    CANONICAL,
+    FIXED,
+    HONOURED,
+    IGNORED,
+    Entry,
+    method_of,
+    real,
+    remedy,
+    squeeze,
+)
 from pulsemd.io.gromacs.mdp_writer import DEFAULTS, OF_BAROSTAT, OF_GROUPS, to_mdp, word_of
 
 log = logging.getLogger(__name__)
@@ -139,7 +149,9 @@ class _Reader:
         if name is None:
             close = difflib.get_close_matches(squeeze(entry.name), CANONICAL, n=1)
             hint = "GROMACS 2022 has none of it either"
-            if close:
+            if method := method_of(entry.name):
+                hint = f"{method} and its options are not supported{remedy(method)}"
+            elif close:
                 hint = f"did you mean {CANONICAL[close[0]].replace('_', '-')}?"
             raise InputError(f"unknown option {entry.name}; {hint}", self.path, entry.line)
         if name in self.lines:
@@ -162,6 +174,8 @@ class _Reader:
             reason = (
                 str(error) if "supported" in str(error) or "written" in str(error) else "not a valid value"
             )
+            if reason.startswith("supported:"):
+                reason += remedy(name)
             raise InputError(f"{entry.name} = {entry.value}: {reason}", self.path, entry.line) from error
 
     def _check_fixed(self, name: str, entry: Entry) -> None:
@@ -169,7 +183,9 @@ class _Reader:
             if squeeze(word) not in FIXED[name] and not _is_zero(word, FIXED[name]):
                 only = " or ".join(FIXED[name]) or "an empty value"
                 raise InputError(
-                    f"{entry.name} = {entry.value} is not supported: only {only}", self.path, entry.line
+                    f"{entry.name} = {entry.value} is not supported: only {only}{remedy(name)}",
+                    self.path,
+                    entry.line,
                 )
 
     def refuse(self, name: str, message: str, asked_by: str = "") -> NoReturn:
@@ -253,7 +269,12 @@ class _Reader:
 
     def _check_cutoffs(self, s: RunSettings) -> None:
         if s.rcoulomb != s.rvdw:
-            self.refuse("rvdw", f"rcoulomb = {s.rcoulomb} and rvdw = {s.rvdw} must be equal", "rcoulomb")
+            self.refuse(
+                "rvdw",
+                f"rcoulomb = {s.rcoulomb} and rvdw = {s.rvdw} must be equal; with PME give rcoulomb the value of "
+                "rvdw and scale fourierspacing along with it, which keeps the accuracy",
+                "rcoulomb",
+            )
         if s.vdw_modifier in ("force-switch", "potential-switch") and not 0 <= s.rvdw_switch < s.rvdw:
             self.refuse(
                 "rvdw_switch",

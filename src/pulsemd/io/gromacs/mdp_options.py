@@ -186,6 +186,43 @@ FIXED: Mapping[str, tuple[str, ...]] = {
 }
 """Options accepted only if left empty or if every word is one of these."""
 
+REMEDIES: Mapping[str, str] = {
+    "integrator": "cg: use l-bfgs or steep; bd: use sd",
+    "comm_mode": "angular is for molecules in vacuum; use linear",
+    "comm_grps": "leave it out, which stops the centre of mass of all atoms",
+    "cutoff_scheme": "gmx since 2020 has no other either",
+    "pbc": "give a molecule in vacuum a box wider than twice the list cut-off, and walls or slabs empty space along z",
+    "coulombtype": "use PME",
+    "vdwtype": "use cut-off, with DispCorr for what is beyond",
+    "pcoupltype": "membranes: semiisotropic; crystals: constant volume",
+    "pcoupl": "use c-rescale",
+    "tcoupl": "use v-rescale",
+    "constraints": "angles are not constrained; steps of 2 fs need h-bonds alone",
+    "free_energy": "leave out the options of free energies to run its first state",
+    "couple_moltype": "leave out the options of free energies to run its first state",
+    "pull": "two atoms are held at a distance by bonds of function 6 in [ intermolecular_interactions ]",
+    "implicit_solvent": "gmx since 2019 has none either; add water",
+    "acc_grps": "leave it out to run at equilibrium",
+    "accelerate": "leave it out to run at equilibrium",
+    "energygrp_excl": "leave it out; [ exclusions ] of a molecule exclude pairs of its atoms",
+    "simulated_tempering": "annealing follows temperatures in time",
+}
+"""What to do instead, behind the refusal of a value of some options."""
+
+_PULLING = ("pull", "awh", "rot", "swap")
+"""How options begin that gmx knows only when the method of that name is switched on."""
+
+
+def remedy(name: str) -> str:
+    """``; `` and the remedy for a refused value of an option, or nothing."""
+    return f"; {REMEDIES[name]}" if name in REMEDIES else ""
+
+
+def method_of(name: str) -> str | None:
+    """The method that an unknown option belongs to, if it is one of those not supported as a whole."""
+    return next((method for method in _PULLING if squeeze(name).startswith(method)), None)
+
+
 _GROUPS: Mapping[str, str] = {
     "only for other integrators": "bd_fric niter fcstep nstcgsteep rtpi",
     "only for lattice sums of dispersion": "ewald_rtol_lj lj_pme_comb_rule",
