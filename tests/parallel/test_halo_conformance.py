@@ -9,10 +9,11 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from pulsemd.base.errors import PlanError, TransportError
-from pulsemd.halo import Transport, cartesian_plan, launch
+from pulsemd.base.errors import ConfigError, PlanError, TransportError
+from pulsemd.halo import Transport, cartesian_plan, launch, plan_from_ids
 from pulsemd.halo.conformance import ONE_PULSE, RANKS, Field, run_conformance
 
 HAS_MPI = find_spec("mpi4py") is not None and (
@@ -106,3 +107,31 @@ def too_few_rows(transport: Transport, payload: None) -> None:
 def test_channel_beyond_its_capacity_is_refused_with_both_numbers() -> None:
     with pytest.raises(PlanError, match="has 5 local rows, capacity is 4"):
         launch(3, f"{__name__}:too_few_rows", transport="loopback")
+
+
+def fractions(transport: Transport, where: str) -> object:
+    """Rank 1 gives numbers that would be cut off."""
+    odd = 0.5 if transport.rank == 1 else 0
+    if where == "ids":
+        return plan_from_ids(transport, np.array([transport.rank]) + odd, np.empty(0))
+    return transport.reduce(2, "int64").sum(np.array([1, 2]) + odd)
+
+
+@pytest.mark.parametrize("transport", ["loopback", "shmem", pytest.param("mpi", marks=needs_mpi)])
+def test_fractions_where_whole_numbers_are_wanted_are_refused_on_every_rank(transport: str) -> None:
+    with pytest.raises(PlanError, match="owned ids of rank 1 are float64; give whole numbers"):
+        launch(2, f"{__name__}:fractions", "ids", transport=transport)
+    with pytest.raises(TransportError, match="values are float64, made for int64"):
+        launch(2, f"{__name__}:fractions", "sum", transport=transport)
+
+
+def returns_a_function(transport: Transport, payload: None) -> object:
+    """No pickle holds it."""
+    return lambda: None
+
+
+def test_result_that_cannot_be_sent_is_refused_with_the_function_that_returned_it() -> None:
+    with pytest.raises(
+        ConfigError, match="returns_a_function returned what cannot be sent between processes"
+    ):
+        launch(2, f"{__name__}:returns_a_function", transport="shmem")

@@ -120,3 +120,19 @@ def test_tables_send_owned_rows_before_those_that_wait() -> None:
         assert groups[:, DEPENDS].tolist() == [-1, 0, 1]
         assert groups[:, LAST].tolist() == [0, 0, 1]
     assert sorted(tables.early.tolist()) == second_dim
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([0.5, 1.0], "send_rows are float64; give whole"),
+        (np.array([0, 2**32]), "send_rows are 0..4294967296; at most"),
+    ],
+)
+def test_rows_that_int32_would_change_are_refused(rows: object, message: str) -> None:
+    with pytest.raises(PlanError, match=message):
+        one_rank_pulse(send_rows=rows)
+
+
+def test_rows_of_an_empty_list_are_whole_numbers() -> None:
+    assert one_rank_pulse(send_rows=[], depends=np.empty(0)).n_send == 0

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from pulsemd.base.errors import TransportError
 
@@ -53,3 +54,21 @@ def check_reduce(gather: Callable[[Any], Sequence[Any]], width: int, dtype: np.d
     asked = gather((width, str(dtype)))
     if len(set(asked)) > 1:
         raise TransportError(f"reduce: ranks ask for different (width, dtype): {asked}")
+
+
+def summands(values: ArrayLike, slots: NDArray[Any]) -> NDArray[Any]:
+    """Numbers of one rank for a sum, in the dtype of its slots ``(..., width)``.
+
+    Raises
+    ------
+    TransportError
+        For another number of values, or fractions in a sum of whole numbers, which would be cut off.
+    """
+    given = np.asarray(values)
+    if given.shape != slots.shape[-1:]:
+        raise TransportError(f"reduce: values have shape {given.shape}, made for {slots.shape[-1:]}")
+    if not np.can_cast(given.dtype, slots.dtype, "same_kind"):
+        raise TransportError(
+            f"reduce: values are {given.dtype}, made for {slots.dtype}; convert them or use float64"
+        )
+    return np.ascontiguousarray(given, slots.dtype)

@@ -18,10 +18,21 @@ Kind = Literal["staged", "direct"]
 SEND_RANK, RECV_RANK, N_SEND, N_RECV, RECV_START, REMOTE_START = range(6)
 
 
-def _frozen_rows(rows: ArrayLike) -> NDArray[np.int32]:
-    array = np.array(rows, dtype=np.int32, order="C", copy=True).reshape(-1)
-    array.flags.writeable = False
-    return array
+def whole_numbers(numbers: ArrayLike, what: str) -> NDArray[np.int64]:
+    """Numbers of rows or ids as (n,) int64; PlanError for fractions, which NumPy would cut off."""
+    given = np.asarray(numbers).reshape(-1)
+    if given.size and not np.can_cast(given.dtype, np.int64, "same_kind"):
+        raise PlanError(f"plan: {what} are {given.dtype}; give whole numbers")
+    return given.astype(np.int64)
+
+
+def _frozen_rows(numbers: ArrayLike, what: str) -> NDArray[np.int32]:
+    rows = whole_numbers(numbers, what)
+    if rows.size and not -(2**31) <= rows.min() <= rows.max() < 2**31:
+        raise PlanError(f"plan: {what} are {rows.min()}..{rows.max()}; at most 2^31 - 1")
+    frozen = rows.astype(np.int32)
+    frozen.flags.writeable = False
+    return frozen
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +66,7 @@ class Pulse:
 
     def __post_init__(self) -> None:
         for name in ("send_rows", "depends"):
-            object.__setattr__(self, name, _frozen_rows(getattr(self, name)))
+            object.__setattr__(self, name, _frozen_rows(getattr(self, name), name))
 
     @property
     def n_send(self) -> int:

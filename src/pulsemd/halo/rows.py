@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pulsemd.base.errors import PlanError
-from pulsemd.halo.plan import HaloPlan, Pulse
+from pulsemd.halo.plan import HaloPlan, Pulse, whole_numbers
 
 if TYPE_CHECKING:
     from pulsemd.halo.transport import Transport
@@ -37,10 +37,9 @@ def plan_from_ids(transport: Transport, owned_ids: ArrayLike, ghost_ids: ArrayLi
     Raises
     ------
     PlanError
-        On every rank, if an id is negative, owned twice or by nobody; names rank and id.
+        On every rank, if an id is no whole number, negative, owned twice or by nobody; names rank and id.
     """
-    owned = np.asarray(owned_ids, np.int64).reshape(-1)
-    ghosts = np.asarray(ghost_ids, np.int64).reshape(-1)
+    owned, ghosts = _checked_ids(transport, owned_ids, ghost_ids)
     owners = _find_owners(transport, owned, ghosts)
     rank, size = transport.rank, transport.size
     wanted = [ghosts[owners == source] for source in range(size)]
@@ -62,13 +61,25 @@ def plan_from_ids(transport: Transport, owned_ids: ArrayLike, ghost_ids: ArrayLi
     return plan, np.concatenate([owned, *(wanted[(rank - k) % size] for k in range(size))])
 
 
+def _checked_ids(transport: Transport, owned_ids: ArrayLike, ghost_ids: ArrayLike) -> tuple[Ids, Ids]:
+    """Both as int64, whole and not negative on every rank; collective."""
+    owned = ghosts = np.empty(0, np.int64)
+    error = None
+    try:
+        owned = whole_numbers(owned_ids, f"owned ids of rank {transport.rank}")
+        ghosts = whole_numbers(ghost_ids, f"ghost ids of rank {transport.rank}")
+    except PlanError as problem:
+        error = problem
+    if min(owned.min(initial=0), ghosts.min(initial=0)) < 0:
+        error = PlanError(f"plan: rank {transport.rank} has a negative id; use ids from 0")
+    transport.agree(error)
+    return owned, ghosts
+
+
 def _find_owners(transport: Transport, owned: Ids, ghosts: Ids) -> NDArray[np.int64]:
     """Owner of each ghost id, from a directory in which rank ``id % size`` knows who owns ``id``."""
     size = transport.size
     error = None
-    if min(owned.min(initial=0), ghosts.min(initial=0)) < 0:
-        error = PlanError(f"plan: rank {transport.rank} has a negative id; use ids from 0")
-    transport.agree(error)
     entries = transport.alltoall([owned[owned % size == place] for place in range(size)])
     ids = np.concatenate(entries)
     sources = np.repeat(np.arange(size), [len(part) for part in entries])

@@ -11,6 +11,7 @@ import traceback
 from types import FrameType
 from typing import Any, Final
 
+from pulsemd.base.errors import ConfigError
 from pulsemd.halo.agreement import sendable
 
 _PR_SET_PDEATHSIG: Final = 1
@@ -31,14 +32,27 @@ def main(arguments: list[str]) -> int:
         ticket = pickle.load(file)
     on_gpus = "ranks_per_gpu" in ticket
     code, outcome = (_run_on_gpu if on_gpus else _run)(ticket, rank)
-    with open(f"/proc/{process}/fd/{ticket['outcomes'][rank]}", "wb") as file:
-        pickle.dump(outcome, file, 5)
+    code = _hand_over(f"/proc/{process}/fd/{ticket['outcomes'][rank]}", code, outcome, ticket["target"])
     if code != 0 and ticket["mpi"]:
         from pulsemd.halo.transports.mpi import end_world
 
         end_world(code)
     if code != 0 and on_gpus:
         _leave(code)
+    return code
+
+
+def _hand_over(path: str, code: int, outcome: tuple[Any, ...], target: str) -> int:
+    """Leave an outcome with the launcher; the exit code, another if the result cannot be sent."""
+    with open(path, "wb") as file:
+        try:
+            pickle.dump(outcome, file, 5)
+        except (pickle.PicklingError, AttributeError, TypeError) as reason:
+            error = ConfigError(f"{target} returned what cannot be sent between processes: {reason}")
+            file.seek(0)
+            file.truncate()
+            pickle.dump(("error", sendable(error), ""), file, 5)
+            return 1
     return code
 
 

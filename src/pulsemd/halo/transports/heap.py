@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from pulsemd.base.cores import usable_cores
 from pulsemd.base.errors import PeerError, TransportError
-from pulsemd.halo.agreement import check_reduce, raise_lowest, sendable
+from pulsemd.halo.agreement import check_reduce, raise_lowest, sendable, summands
 from pulsemd.halo.control import JOINED, Control
 from pulsemd.halo.faults import Fault, parse_faults
 from pulsemd.halo.heap import Heap, Mailboxes
@@ -255,9 +255,7 @@ class HeapReduce:
         self._epoch = 0
 
     def sum(self, values: NDArray[Any]) -> NDArray[Any]:
-        values = np.ascontiguousarray(values, self._slots.dtype)
-        if values.shape != (self._width,):
-            raise TransportError(f"reduce: values have shape {values.shape}, made for ({self._width},)")
+        values = summands(values, self._slots[..., : self._width])
         total = np.empty_like(values)
         self._epoch += 1
         transport = self._transport

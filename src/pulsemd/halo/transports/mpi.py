@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from pulsemd.base.errors import PeerError, PlanError, TransportError
-from pulsemd.halo.agreement import check_reduce, raise_lowest, sendable
+from pulsemd.halo.agreement import check_reduce, raise_lowest, sendable, summands
 from pulsemd.halo.heap import Bytes, SharedHeap
 from pulsemd.halo.plan import HaloPlan, Pulse
 from pulsemd.halo.transport import check_field
@@ -294,11 +294,7 @@ class MpiReduce:
         self._slots: NDArray[Any] = np.empty((transport.size, width), dtype)
 
     def sum(self, values: NDArray[Any]) -> NDArray[Any]:
-        values = np.ascontiguousarray(values, self._slots.dtype)
-        if values.shape != self._slots.shape[1:]:
-            raise TransportError(
-                f"reduce: values have shape {values.shape}, made for {self._slots.shape[1:]}"
-            )
+        values = summands(values, self._slots)
         self._transport.wait([self._transport.communicator.Iallgather(values, self._slots)], "reduce")
         total: NDArray[Any] = np.zeros_like(values)
         for slot in self._slots:
