@@ -75,6 +75,16 @@ ACROSS = {
         "compressibility": (4.5e-5,),
     },
     "sd": {"integrator": "sd", "tcoupl": "no", "tau_t": 0.5, "ref_t": 300.0},
+    "full steps": {
+        "integrator": "md-vv",
+        "nsttcouple": 2,
+        "nstcomm": 3,
+        "pcoupl": "c-rescale",
+        "nstpcouple": 3,
+        "tau_p": 0.5,
+        "ref_p": (1.0,),
+        "compressibility": (4.5e-5,),
+    },
 }
 
 
@@ -83,13 +93,17 @@ def across(case):
 
 
 @pytest.mark.parametrize("plan", ["staged", "direct"])
-@pytest.mark.parametrize(("case", "n_ranks"), [("v-rescale", 1), ("v-rescale", 4), ("box", 2), ("sd", 8)])
+@pytest.mark.parametrize(
+    ("case", "n_ranks"),
+    [("v-rescale", 1), ("v-rescale", 4), ("box", 2), ("sd", 8), ("full steps", 2), ("full steps", 4)],
+)
 def test_networks_across_ranks_have_the_hash_of_one(device, case, n_ranks, plan):
     system = across(case)
     alone, ranks = on_one(system, "reproducible"), on_ranks(system, n_ranks, "reproducible", plan=plan)
     for simulation in (alone, ranks):
         simulation.run(14)
     assert ranks.trajectory_hash() == alone.trajectory_hash()
+    np.testing.assert_array_equal(ranks.frame().v, alone.frame().v)
     expected, found = alone.evaluate(), ranks.evaluate()
     for name, value in expected.items():
         assert found[name] == pytest.approx(value, rel=1e-9, abs=1e-9), name
@@ -108,6 +122,8 @@ def test_lengths_hold_across_ranks_in_fast_mode(device):
         ("nvshmem-step", 2, "sd"),
         ("nvshmem-stream", 1, "box"),
         ("mpi", 1, "v-rescale"),
+        ("nvshmem-fused", 2, "full steps"),
+        ("mpi", 1, "full steps"),
     ],
 )
 def test_networks_across_two_gpus_have_the_hash_of_one(device, rung, per_gpu, case):

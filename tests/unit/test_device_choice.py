@@ -150,19 +150,9 @@ def test_more_coupling_groups_than_a_gpu_has_room_for_are_refused_with_the_remed
         device.fit_device(options, topology, with_baths(17))
 
 
-def test_networks_of_constraints_run_on_several_gpus():
+@pytest.mark.parametrize("integrator", ["md", "md-vv", "sd"])
+def test_networks_of_constraints_run_on_several_gpus(integrator):
     files = system_files("peptide")
     topology, _ = read_top(files.topology, constraints="all-bonds")
     options = RunOptions(ranks=2, device="cuda", device_asked=True)
-    assert device.fit_device(options, topology, SETTINGS) == options
-
-
-def test_velocity_verlet_of_networks_on_several_gpus_is_refused_with_the_remedy():
-    verlet = replace(SETTINGS, integrator="md-vv")
-    topology, _ = read_top(system_files("peptide").topology, constraints="all-bonds")
-    options = RunOptions(device="cuda", device_asked=True)
-    assert device.fit_device(options, topology, verlet) == options
-    with pytest.raises(
-        ConfigError, match=r"md-vv with constraints .* one GPU, .*: use --ranks 1, constraints"
-    ):
-        device.fit_device(replace(options, ranks=2), topology, verlet)
+    assert device.fit_device(options, topology, replace(SETTINGS, integrator=integrator)) == options

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from pulsemd.base.errors import ConfigError, TransportError
 from pulsemd.device.cuda import count_devices, find_device_problem, has_driver
 from pulsemd.engine.movers import ConstrainedGroups
-from pulsemd.engine.networks import network_of
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.rank import Rank
 from pulsemd.engine.system import System
@@ -19,7 +18,6 @@ from pulsemd.halo.rungs.ladder import GPU_RUNGS
 from pulsemd.kernels.bonded.gpu import kinds_without_kernel
 from pulsemd.kernels.update.cuda_programs import MAX_BATHS
 from pulsemd.kernels.update.gpu_tables import oversized_group
-from pulsemd.topology.groups import MOST_TOGETHER
 from pulsemd.topology.records import Topology
 
 if TYPE_CHECKING:
@@ -119,7 +117,7 @@ def fit_device(
     """
     if options.device != "cuda":
         return options
-    problem = _system_problem(topology, settings, options.ranks)
+    problem = _system_problem(topology, settings)
     if problem is None:
         return options
     if options.device_asked or (started and options.several_on_gpus):
@@ -127,17 +125,12 @@ def fit_device(
     return _on_cpus(options, problem)
 
 
-def _system_problem(topology: Topology, settings: RunSettings, ranks: int) -> str | None:
+def _system_problem(topology: Topology, settings: RunSettings) -> str | None:
     """What of a system GPUs cannot compute; None if everything."""
     if kinds := kinds_without_kernel(topology.terms):
         return f"terms of these kinds run on CPUs only: {', '.join(kinds)}"
     if problem := _coupling_problem(settings):
         return problem
-    if settings.full_steps and ranks > 1 and network_of(topology).any():
-        return (
-            f"integrator = md-vv with constraints that tie more than {MOST_TOGETHER} atoms together runs on one GPU, "
-            "or on CPUs by any number of ranks: use --ranks 1, constraints = h-bonds, or integrator = md"
-        )
     return oversized_group(ConstrainedGroups(topology))
 
 

@@ -209,8 +209,11 @@ class StepOfRanks:
         if not self._fields.starts_itself:
             self._begin_coupling()  # where the host takes part it would wait before it has launched the forces
         if flags.kinetic and self._settings.full_steps:
-            for part in self._parts:
-                part.update.complete(flags.couples, part.constraint_virial if flags.sums else None)
+            completed = [
+                part.update.completing(flags.couples, part.constraint_virial if flags.sums else None)
+                for part in self._parts
+            ]
+            move_together(completed, self._networks)
             self._sum_kinetic()
         if flags.kinetic:
             self._sums.end()

@@ -118,8 +118,10 @@ class GpuNetworks:
         self.shared = shared
         programs = [lincs_program(self._fixed, energies, self._threads) for energies in (False, True)]
         for program in programs:
-            self.device.kernel(program, "leapfrog_lincs")
-        self.device.kernel(lincs_program(self._fixed, False, NETWORK_THREADS[0]), "share_moves")
+            for name in ("leapfrog_lincs", "complete_lincs"):
+                self.device.kernel(program, name)
+        for name in ("share_moves", "share_velocities"):
+            self.device.kernel(lincs_program(self._fixed, False, NETWORK_THREADS[0]), name)
 
     def turned(self, control: np.void) -> tuple[np.ndarray, float] | None:
         """Global ids (2,) of a constraint that turned by more than lincs-warnangle in a step, and the cosine of the
@@ -129,6 +131,22 @@ class GpuNetworks:
             return None
         number, cosine = found
         return self.sorted.atoms[self.sorted.pairs[number]], cosine
+
+    @property
+    def _others(self) -> tuple[Any, Any]:
+        """What all ranks have told, and the stream where it is used; of one rank that has all atoms None."""
+        return (None, None) if self.shared is None else (self.shared.total, self.shared.stream)
+
+    def bind_share_velocities(
+        self, slots: Slots, velocities: Any, f: Any, mass: Any, step: Any
+    ) -> Callable[[], None]:
+        """The same as `bind_share` before velocities are completed; arguments as for `bind_complete`."""
+        assert self.shared is not None
+        n, threads = self._numbers[0], NETWORK_THREADS[0]
+        return self.device.kernel(lincs_program(self._fixed, False, threads), "share_velocities").bind(
+            -(-int(n) // threads), threads, slots.x, velocities, f, self._atoms, n, slots.slot_of_gid,
+            np.int32(slots.capacity), slots.counters, mass, step, self.shared.own, stream=self.shared.stream,
+        )  # fmt: skip
 
     def bind_share(
         self, slots: Slots, moved: tuple[Any, Any, Any], offset: int, coupled: bool
@@ -164,21 +182,20 @@ class GpuNetworks:
         stream : stream of the device, of one rank that has all atoms
         """
         v, f, step = moved
-        program = lincs_program(self._fixed, virial is not None, self._threads)
-        shared = None if self.shared is None else self.shared.total
+        program, (total, beside) = lincs_program(self._fixed, virial is not None, self._threads), self._others
         return self.device.kernel(program, "leapfrog_lincs").bind(
             self._n_networks, self._threads, slots.x, v, f, *self._table, *self._numbers, *self._work,
             slots.slot_of_gid, slots.gid, step, self._control, np.int32(offset), np.int32(coupled), virial,
-            np.float64(self.sorted.warn_cosine), shared, np.int32(slots.capacity), slots.counters, np.int32(clear),
-            stream=stream if self.shared is None else self.shared.stream,
+            np.float64(self.sorted.warn_cosine), total, np.int32(slots.capacity), slots.counters, np.int32(clear),
+            stream=beside or stream,
         )  # fmt: skip
 
     def bind_complete(
         self, slots: Slots, velocities: Any, f: Any, mass: Any, step: Any, virial: Any
     ) -> Callable[[], None]:
         """A launch that completes the velocities (capacity, 4) of networks; see `GpuFullSteps.bind_groups`."""
-        program = lincs_program(self._fixed, virial is not None, self._threads)
+        program, (total, stream) = lincs_program(self._fixed, virial is not None, self._threads), self._others
         return self.device.kernel(program, "complete_lincs").bind(
             self._n_networks, self._threads, slots.x, velocities, f, *self._table, *self._numbers, *self._work,
-            slots.slot_of_gid, mass, step, virial,
+            slots.slot_of_gid, mass, step, virial, total, np.int32(slots.capacity), slots.counters, stream=stream,
         )  # fmt: skip

@@ -21,7 +21,7 @@ struct Network {
     const double* inverse_mass;
 };
 
-struct alignas(16) SharedMove {  // of an atom: before a move, and how far it would go without constraints, nm
+struct alignas(16) SharedMove {  // of an atom: where it is, and how far it would go without constraints, nm, or how fast
     int4 at;
     Vec move;
     double unused;
@@ -137,6 +137,19 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     shared[a] = {{at.x, at.y, at.z, 0}, dt * kicked(s, slot, dt * inverse_mass[a]), 0.0};
 }
 
+// The same before velocities are completed. mass : by slot
+extern "C" __global__ void __launch_bounds__(THREADS)
+    share_velocities(const int4* x, const float4* v, const Force* f, const int* __restrict__ atoms, int n_atoms,
+                     const int* __restrict__ slot_of, int n, const long long* __restrict__ counters,
+                     const double* __restrict__ mass, const Step* __restrict__ step, SharedMove* shared) {
+    const int a = blockIdx.x * THREADS + threadIdx.x;
+    if (a >= n_atoms) return;
+    const int slot = owned_slot(slot_of, atoms[a], end_of_owned(counters, n));
+    if (slot < 0) return;
+    const int4 at = x[slot];
+    shared[a] = {{at.x, at.y, at.z, 0}, half_kicked(v[slot], 0.5 * step->dt / mass[slot], load_force(f, slot)), 0.0};
+}
+
 // network_atoms, network_bonds : where each network begins, one more than there are; atoms : global ids
 // vectors, numbers : room for 1 Vec of each atom and 2 of each constraint; 4 doubles of each constraint and one of each
 //     coupling
@@ -193,7 +206,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 }
 
 // Take half of a kick, and out of that what changes lengths, into the velocities of full steps.
-// virial : as in full_steps.cu; mass : by slot
+// virial : as in full_steps.cu; mass : by slot; shared : as above
 extern "C" __global__ void __launch_bounds__(THREADS)
     complete_lincs(const int4* x, float4* v, const Force* f, const int* __restrict__ network_atoms,
                    const int* __restrict__ network_bonds, const int* __restrict__ atoms, const int2* __restrict__ pairs,
@@ -201,25 +214,31 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                    const int* __restrict__ neighbors, const double* __restrict__ factors, const int* __restrict__ of_atom,
                    const int* __restrict__ constraints, const double* __restrict__ inverse_mass, int n_atoms, int n_bonds,
                    int order, int iterations, int* slots, Vec* vectors, double* numbers, const int* __restrict__ slot_of,
-                   const double* __restrict__ mass, const Step* __restrict__ step, Sum* virial) {
+                   const double* __restrict__ mass, const Step* __restrict__ step, Sum* virial,
+                   const SharedMove* __restrict__ shared, int n_slots, const long long* __restrict__ counters) {
     const Network n = {pairs, lengths, weights, start, neighbors, factors, of_atom, constraints, inverse_mass};
     Work w(slots, vectors, numbers, n_atoms, n_bonds);
     const double half = 0.5 * step->dt;
     const int2 mine = {network_atoms[blockIdx.x], network_atoms[blockIdx.x + 1]};
     const int2 bonds = {network_bonds[blockIdx.x], network_bonds[blockIdx.x + 1]};
+    const int end = end_of_owned(counters, n_slots);
+    bool here = false;
     each(mine.x, mine.y, [&](int a) {
-        const int slot = w.slot[a] = slot_of[atoms[a]];
-        w.moves[a] = half_kicked(v[slot], half / mass[slot], load_force(f, slot));
+        const int slot = w.slot[a] = owned_slot(slot_of, atoms[a], end);
+        w.moves[a] = shared ? shared[a].move : half_kicked(v[slot], half / mass[slot], load_force(f, slot));
+        here |= slot >= 0;
     });
-    find_directions(n, w, bonds, x, nullptr, step->box);
+    if (shared && !__syncthreads_or(here)) return;
+    find_directions(n, w, bonds, x, shared, step->box);
     solve<true>(n, w, mine, bonds, order, iterations);
     Sums taken;
     each(bonds.x, bonds.y, [&](int c) {
-        if (ENERGIES) taken.virial(w.r[c], (w.multiplier[c] / half) * w.direction[c]);
+        if (ENERGIES && w.slot[pairs[c].x] >= 0)
+            taken.virial(w.r[c], (w.multiplier[c] / half) * w.direction[c]);
     });
     each(mine.x, mine.y, [&](int a) {
         const Vec now = w.moves[a];
-        v[w.slot[a]] = make_float4(now.x, now.y, now.z, 0.0f);
+        if (w.slot[a] >= 0) v[w.slot[a]] = make_float4(now.x, now.y, now.z, 0.0f);
     });
     if (ENERGIES)
         for (int k = 0; k < 9; k++) add_of_warp(virial + k, taken.of[2 + k]);

@@ -1,4 +1,4 @@
-"""Networks of constraints that lie across ranks on GPUs: where their atoms would go, told to all.
+"""Networks of constraints that lie across ranks on GPUs: where their atoms would go, or how fast, told to all.
 
 Every rank writes the atoms that it owns, and one sum over the processes brings those of the others: a place has one
 owner, so adding the words is copying them. Each rank then solves the networks that it has atoms of as a whole, and all
@@ -23,7 +23,7 @@ WORDS = 6
 
 
 class SharedMoves:
-    """Places and free moves of the atoms of all networks; collective to make.
+    """Places and free moves, or velocities, of the atoms of all networks; collective to make.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class SharedMoves:
 
 
 def move_together(moves: Sequence[Iterator[None]], shared: SharedMoves | None) -> None:
-    """Go through what `GpuUpdate.moving` gave for each rank of a process, side by side."""
+    """Go through what `GpuUpdate.moving` or `completing` gave for each rank of a process, side by side."""
     for _ in zip_longest(*moves):
         assert shared is not None
         shared.exchange()

@@ -83,10 +83,10 @@ class GpuUpdate:
         water_field: Any = None,
     ) -> None:
         self.device, self.fixed, self._field = device, fixed, water_field
-        groups, sites = constants.groups, constants.water_sites
+        groups, sites, networks = constants.groups, constants.water_sites, constants.networks
         together = np.concatenate([groups.atoms, constants.sites.sites])
-        if constants.networks is not None:
-            together = np.concatenate([together, constants.networks.atoms])
+        if networks is not None:
+            together = np.concatenate([together, networks.atoms])
         table = water_table(constants.waters, together, len(constants.mass))
         self.n_waters, self.n_free = len(table.atoms), int(np.count_nonzero(table.role == -1))
         self._role, self._water_atoms = device.to_device(table.role), device.to_device(table.atoms)
@@ -96,7 +96,7 @@ class GpuUpdate:
         self._step = self.step_constants[0]
         self.noise = None if constants.bath is None else GpuNoise(device, constants.bath, fixed)
         self.n_groups = len(groups.offset) - 1
-        self._branch = device.new_stream() if self.n_groups or constants.networks is not None else None
+        self._branch = device.new_stream() if self.n_groups or networks is not None else None
         self._groups = self._upload_groups(groups)
         self._waters = device.empty((max(self.n_waters, 1), 4), np.int32)
         self._n_sites, self._site_atoms = sites.atoms.shape[1], device.to_device(sites.atoms, np.int32)
@@ -109,11 +109,7 @@ class GpuUpdate:
         self._sites = (
             GpuSites(device, sites.others, self._step, self.control, fixed) if len(sites.others) else None
         )
-        self.networks = (
-            None
-            if constants.networks is None
-            else GpuNetworks(device, constants.networks, self.control, fixed)
-        )
+        self.networks = None if networks is None else GpuNetworks(device, networks, self.control, fixed)
         self._full = GpuFullSteps(device, fixed) if constants.full_steps else None
         padded = np.zeros((len(velocities), 4), np.float32)
         padded[:, :3] = velocities
@@ -217,8 +213,14 @@ class GpuUpdate:
 
     # ---- in a step ----------------------------------------------------------------------------------------------
 
-    def complete(self, coupled: bool, virial: Any = None) -> None:
+    def complete(self, *arguments: Any) -> None:
+        """`completing` of a rank that has all atoms of networks of constraints."""
+        _alone(self.completing(*arguments))
+
+    def completing(self, coupled: bool, virial: Any = None) -> Iterator[None]:
         """Find the velocities of the full step, once its forces are complete; `sum_kinetic` then takes these.
+
+        Stops as `moving` does.
 
         Parameters
         ----------
@@ -234,11 +236,19 @@ class GpuUpdate:
         self._virial = virial
         if self._sites is not None:
             self._launch(self._bind_spread, virial is not None)
-        self._launch(self._bind_complete_atoms, coupled, virial is not None and not coupled)
+        shared = None if self.networks is None else self.networks.shared
+        if shared is not None:
+            self.device.fork(shared.stream)
+            self._launch(self._bind_share_velocities, coupled)
+            yield
+        how = coupled, virial is not None and not coupled
+        self._launch(self._bind_complete_atoms, *how)
         if self.n_groups:
-            self._launch(self._bind_complete_groups, coupled, virial is not None and not coupled)
+            self._launch(self._bind_complete_groups, *how)
         if self.networks is not None:
-            self._launch(self._bind_complete_networks, coupled, virial is not None and not coupled)
+            self._launch(self._bind_complete_networks, *how)
+        if shared is not None:
+            self.device.join(shared.stream)
         self._sums_full = not coupled
 
     def sum_kinetic(self, offset: int, thermostat: int, remove_com: int, overlap: Wait | None = None) -> None:
@@ -296,8 +306,7 @@ class GpuUpdate:
 
     def move(self, *arguments: Any, **more: Any) -> None:
         """`moving` of a rank that has all atoms of networks of constraints."""
-        for _ in self.moving(*arguments, **more):
-            raise RuntimeError("networks of constraints are shared: the ranks of a process move together")
+        _alone(self.moving(*arguments, **more))
 
     def moving(
         self, offset: int, coupled: bool, virial: Any = None, overlap: bool = False, halo: Any = None
@@ -461,31 +470,31 @@ class GpuUpdate:
     def _bind_complete_atoms(self, coupled: bool, energies: bool) -> Callable[[], None]:
         assert self._full is not None
         waters, free, counts = self._numbers()
-        rows = (
-            self._waters,
-            np.int32(waters),
-            self._geometry,
-            self._free,
-            np.int32(free),
-            self._mass,
-            self._step,
-        )
+        of_waters = self._waters, np.int32(waters), self._geometry
+        rows = (*of_waters, self._free, np.int32(free), self._mass, self._step)
         sites, virial = (counts, self._site_slots, self._site_weights), self._virial if energies else None
         arrays = self._completed(coupled), self._slots, self._forces
         return self._full.bind_atoms(*arrays, self._n_sites, (*rows, *sites), virial)
 
+    def _velocities(self, coupled: bool) -> tuple[Any, ...]:
+        """Slots, velocities to be completed, and what completes them."""
+        return self._slots, self._completed(coupled), self._forces, self._mass, self._step
+
     def _bind_complete_groups(self, coupled: bool, energies: bool) -> Callable[[], None]:
         assert self._full is not None
-        arrays, virial = (
-            (self._completed(coupled), self._slots, self._forces),
-            self._virial if energies else None,
-        )
-        groups = self._group_size, self._groups[:4], self._mass
-        return self._full.bind_groups(*arrays, *groups, self._step, virial)
+        virial, groups = self._virial if energies else None, (self._group_size, self._groups[:4])
+        return self._full.bind_groups(*self._velocities(coupled), virial, *groups)
 
     def _bind_complete_networks(self, coupled: bool, energies: bool) -> Callable[[], None]:
         assert self.networks is not None
-        virial = self._virial if energies else None
-        return self.networks.bind_complete(
-            self._slots, self._completed(coupled), self._forces, self._mass, self._step, virial
-        )
+        return self.networks.bind_complete(*self._velocities(coupled), self._virial if energies else None)
+
+    def _bind_share_velocities(self, coupled: bool) -> Callable[[], None]:
+        assert self.networks is not None
+        return self.networks.bind_share_velocities(*self._velocities(coupled))
+
+
+def _alone(steps: Iterator[None]) -> None:
+    """Go through what a rank does without others."""
+    for _ in steps:
+        raise RuntimeError("networks of constraints are shared: the ranks of a process move together")

@@ -68,14 +68,14 @@ class GpuFullSteps:
 
     def bind_groups(
         self,
-        velocities: Any,
         slots: Slots,
+        velocities: Any,
         f: Any,
-        largest: int,
-        groups: tuple[Any, ...],
         mass: Any,
         step: Any,
         virial: Any,
+        largest: int,
+        groups: tuple[Any, ...],
     ) -> Callable[[], None]:
         """The same for constrained groups.
 
