@@ -107,6 +107,14 @@ def test_reporter_slower_than_the_time_out_holds_the_ranks_and_ends_none():
     assert frames == [0, 4, 8]
 
 
+def test_reporter_that_is_no_function_or_has_no_whole_interval_is_refused_before_the_run():
+    with water() as sim:
+        for given in ((10.5, print), ("10", print), (sim, print), (10, "energies"), (0, print), (10,)):
+            with pytest.raises(ConfigError, match="an interval of at least 1 step and a function"):
+                sim.add_reporter(*given)
+        assert sim.run(2).step == 2
+
+
 def test_simulation_cannot_be_used_from_its_reporter():
     with water() as sim:
         sim.add_reporter(1, energies=lambda *_: sim.energies)

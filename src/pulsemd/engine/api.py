@@ -261,10 +261,18 @@ class Simulation:
         interval : int
         energies : function of (step, time [ps], energies by name)
         frame : function of a `Snapshot`
+
+        Raises
+        ------
+        ConfigError
+            For an interval that is no whole number of steps, or what is no function.
         """
-        if interval < 1 or (energies is None and frame is None):
+        functions = [function for function in (energies, frame) if function is not None]
+        whole = isinstance(interval, Integral) and interval >= 1
+        if not whole or not functions or not all(callable(function) for function in functions):
             raise ConfigError(
-                f"add_reporter({interval}, ...): an interval of at least 1 step and a function are needed"
+                f"add_reporter({interval}, ...): an interval of at least 1 step and a function are needed; energies= "
+                "is called with step, time and energies, frame= with a Snapshot"
             )
         self._reporters.append(_Reporter(interval, energies, frame, {}))
 
