@@ -120,7 +120,7 @@ def test_three_reproducible_runs_on_device_give_one_hash_for_any_launch_shape(de
     first = digest()
     assert digest() == first
     assert digest() == first
-    monkeypatch.setattr(gpu_nonbonded, "warps_for", lambda _n: 2)
+    monkeypatch.setattr(gpu_nonbonded, "PAIR_WARPS", 2)
     for name, threads, user in (("MOVE_THREADS", 128, gpu_update), ("SUM_THREADS", 64, gpu_kinetic)):
         for module in (cuda_programs, user):
             monkeypatch.setattr(module, name, threads)

@@ -23,6 +23,8 @@ from nonbonded_reference import (  # isort: skip
 from pair_potentials import POTENTIALS
 from pulsemd.base.errors import UnstableError
 from pulsemd.kernels.nonbonded.spec import KernelSpec
+from pulsemd.kernels.search import gpu as gpu_search
+from pulsemd.kernels.search.cuda_programs import CHUNKS
 
 pytestmark = pytest.mark.gpu
 PRECISIONS = ("fast", "reproducible")
@@ -150,7 +152,9 @@ def test_energies_and_virial_match_the_cpu(device):
 
 @pytest.mark.parametrize("combination", COMBINATIONS)
 @pytest.mark.parametrize("name", ["small", "large"])
-def test_reproducible_bits_depend_on_no_run_no_launch_shape_and_no_order(device, name, combination):
+def test_reproducible_bits_depend_on_no_run_no_launch_shape_and_no_order(
+    device, monkeypatch, name, combination
+):
     box = BOXES["triclinic"] if name == "small" else LARGE["orthorhombic"]
     system, options, table = make_system(box, seed=8), settings(), lj_table(combination)
     shuffled = np.random.default_rng(1).permutation(system.n).astype(np.int32)
@@ -170,8 +174,12 @@ def test_reproducible_bits_depend_on_no_run_no_launch_shape_and_no_order(device,
         if way.get("with_energies", True):
             sums = result.raw_energies.tobytes()
         hashes.add(hashlib.sha256(result.raw_forces.tobytes() + sums).hexdigest())
-    assert len(hashes) == 1
     assert (result.raw_forces.sum(axis=0) == 0).all()
+    for chunk in CHUNKS:
+        monkeypatch.setattr(gpu_search, "chunk_for", lambda _n, chunk=chunk: chunk)
+        result = compute_on(device, system, options, table, "reproducible", 0.9)
+        hashes.add(hashlib.sha256(result.raw_forces.tobytes() + result.raw_energies.tobytes()).hexdigest())
+    assert len(hashes) == 1
 
 
 def test_reproducible_bits_do_not_depend_on_the_list_cutoff_beyond_the_cutoff(device):
@@ -294,11 +302,13 @@ def smallest_distances(device, pair_forces, tiles, box):
     return np.sqrt((d * d).sum(-1)).min((1, 2))
 
 
+@pytest.mark.parametrize("chunk", [CHUNKS[0], CHUNKS[-1]])
 @pytest.mark.parametrize("displacement", ["relative", "pairwise"])
 @pytest.mark.parametrize("name", ["orthorhombic", "triclinic"])
 def test_a_pruning_keeps_the_tiles_with_a_pair_within_the_inner_radius_and_no_other(
-    device, name, displacement
+    device, monkeypatch, name, displacement, chunk
 ):
+    monkeypatch.setattr(gpu_search, "chunk_for", lambda _n: chunk)
     box = 0.7 * LARGE[name]
     system, options = make_system(box, seed=8), settings(rcoulomb=0.45, rvdw=0.45)
     pair_forces = make_forces(device, system, options, lj_table("geometric"), "fast")

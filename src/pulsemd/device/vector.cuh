@@ -60,19 +60,6 @@ __device__ __forceinline__ void add_to(long long* target, long long value) {
   asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(target), "l"(value) : "memory");
 }
 
-// The same where a condition holds, without a branch.
-__device__ __forceinline__ void add_where(bool condition, float* target, float value) {
-  asm volatile("{ .reg .pred p; setp.ne.u32 p, %2, 0; @p red.relaxed.gpu.global.add.f32 [%0], %1; }" ::"l"(target),
-               "f"(value), "r"(uint32(condition))
-               : "memory");
-}
-
-__device__ __forceinline__ void add_where(bool condition, long long* target, long long value) {
-  asm volatile("{ .reg .pred p; setp.ne.u32 p, %2, 0; @p red.relaxed.gpu.global.add.u64 [%0], %1; }" ::"l"(target),
-               "l"(value), "r"(uint32(condition))
-               : "memory");
-}
-
 // Adds three components to an element of an array of four; one operation where the machine has vector atomics.
 __device__ __forceinline__ void add_vector(float* target, float x, float y, float z) {
 #if __CUDA_ARCH__ >= 900

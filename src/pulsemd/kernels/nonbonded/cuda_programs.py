@@ -12,8 +12,11 @@ from pulsemd.kernels.nonbonded.formula import LENNARD_JONES
 from pulsemd.kernels.nonbonded.spec import CAPPED_FORCE, KernelSpec
 from pulsemd.kernels.search.cuda_programs import CHUNKS
 
-_MIDDLE = range(900, 6000)
-"""Numbers of superclusters for which blocks of two warps measured faster than of four."""
+PAIR_WARPS = 4
+"""Warps of a block of ``pair_forces``."""
+
+PRUNE_WARPS = 4
+"""Warps of a block of ``prune_pairs``, each with an entry of its own."""
 
 _WARPS_RESIDENT = {
     ("fast", False): 28,
@@ -24,21 +27,14 @@ _WARPS_RESIDENT = {
 """Warps of a multiprocessor that the registers must allow, by precision and energies."""
 
 
-PRUNE_WARPS = 4
-"""Warps of a block of ``prune_pairs``."""
-
-
-def warps_for(n_superclusters: int) -> int:
-    """Warps of a block, by measurement."""
-    return 2 if n_superclusters in _MIDDLE else 4
-
-
 def blocks_resident(spec: KernelSpec, warps: int) -> int:
     """Blocks of a multiprocessor that the registers allow at least."""
     return max(1, _WARPS_RESIDENT[spec.precision, spec.energies] // warps)
 
 
-def pair_program(spec: KernelSpec, warps: int = 4, chunk: int = CHUNKS[0], halo: bool = False) -> CudaProgram:
+def pair_program(
+    spec: KernelSpec, warps: int = PAIR_WARPS, chunk: int = CHUNKS[0], halo: bool = False
+) -> CudaProgram:
     """The program of one variant; its kernel is ``pair_forces``.
 
     Parameters
@@ -127,6 +123,5 @@ def programs() -> Iterator[CudaProgram]:
         yield pair_program(KernelSpec("reproducible", rule, "relative", True, True, capped=True))
     for precision, rule, energies in product(("fast", "reproducible"), rules, booleans):
         yield pair_program(KernelSpec(precision, rule, "relative", True, energies), halo=True)
-    for warps, chunk in ((2, CHUNKS[0]), (4, CHUNKS[1])):
-        yield pair_program(KernelSpec("fast", "geometric", "relative", True, False), warps, chunk)
-        yield pair_program(KernelSpec("reproducible", "geometric", "relative", True, False), warps, chunk)
+    for precision, chunk in product(("fast", "reproducible"), CHUNKS[1:]):
+        yield pair_program(KernelSpec(precision, "geometric", "relative", True, False), chunk=chunk)

@@ -16,11 +16,11 @@ from pulsemd.device.overlap import Wait
 from pulsemd.forcefield.nonbonded import LennardJonesTable
 from pulsemd.kernels.nonbonded.cuda_formula import pair_values
 from pulsemd.kernels.nonbonded.cuda_programs import (
+    PAIR_WARPS,
     PRUNE_WARPS,
     blocks_resident,
     pair_program,
     prune_program,
-    warps_for,
 )
 from pulsemd.kernels.nonbonded.parameters import AtomParameters, kernel_combination
 from pulsemd.kernels.nonbonded.potential import PairPotential
@@ -80,7 +80,7 @@ class GpuPairForces:
     exclusion_offset, exclusion_atoms : (n_atoms + 1,) int64, (k,) int32
         Excluded partners, symmetric.
     warps : int, optional
-        Warps of a block, else chosen by size. Changes the launch shape only.
+        Warps of a block of the pair kernel. Changes the launch shape only.
     region : Region, optional
         Of one of several ranks; pairs are then in two parts, see `GpuSearch`.
     potential : PairPotential, optional
@@ -116,7 +116,7 @@ class GpuPairForces:
         potential: PairPotential | None = None,
         single_point: bool = False,
     ) -> None:
-        self.device, self.precision, self._wanted_warps = device, precision, warps
+        self.device, self.precision, self._warps = device, precision, warps or PAIR_WARPS
         self.constants = pair_constants(settings)
         raised = single_point and precision == "fast"
         self._limit = SINGLE_POINT_LIMIT if raised else FORCE_LIMIT[precision]
@@ -305,7 +305,6 @@ class GpuPairForces:
         if now == self._prepared_for:
             return
         self._prepared_for = now
-        self._warps = self._wanted_warps or warps_for(self.pairs.lists[0].entry_room[1])
         self._entries = [int(1.02 * counts.entries) + 1 for counts in self.pairs.all_counts]
         self._launches.clear()
         self.version += 1
@@ -394,18 +393,21 @@ class GpuPairForces:
     def _bind_prune(self, part: int, stream: Any, overlap: Wait | None) -> Callable[[], None]:
         kernel = self.device.kernel(prune_program(self.spec, self.pairs.chunk), "prune_pairs")
         return kernel.bind(
-            self._entries[part], 32 * PRUNE_WARPS, self.slots.x, self.pairs.super_center, self._constants,
+            self._prune_blocks(part), 32 * PRUNE_WARPS, self.slots.x, self.pairs.super_center, self._constants,
             *self._prune_arguments(part), np.int32(overlap or Wait.FIRST), stream=stream,
             overlap=overlap is not None,
         )  # fmt: skip
 
     def _bind_prune_both(self, halo: Any) -> Callable[[], None]:
         kernel = self.device.kernel(prune_program(self.spec, self.pairs.chunk, halo=True), "prune_pairs")
+        of_ghosts = self._prune_blocks(1)
         return kernel.bind(
-            sum(self._entries), 32 * PRUNE_WARPS, self.slots.x, self.pairs.super_center, self._constants,
-            *self._prune_arguments(1), np.int32(Wait.FIRST), np.int32(self._entries[1]), *self._prune_arguments(0),
-            halo,
+            of_ghosts + self._prune_blocks(0), 32 * PRUNE_WARPS, self.slots.x, self.pairs.super_center, self._constants,
+            *self._prune_arguments(1), np.int32(Wait.FIRST), np.int32(of_ghosts), *self._prune_arguments(0), halo,
         )  # fmt: skip
+
+    def _prune_blocks(self, part: int) -> int:
+        return -(-self._entries[part] // PRUNE_WARPS)
 
     def _prune_arguments(self, part: int) -> tuple[Any, ...]:
         pairs = self.pairs.lists[part]

@@ -197,6 +197,11 @@ DEVICE const float4* pinned(const float4* pointer, int lane) {
   return static_cast<const float4*>(__cvta_shared_to_generic(address));
 }
 
+// The place of the same slot in the other half of its j-cluster.
+DEVICE const float4* other_half(const float4* pointer) {
+  return static_cast<const float4*>(__cvta_shared_to_generic(uint32(__cvta_generic_to_shared(pointer)) ^ 64));
+}
+
 #if EXACT
 // Adds the force of one pair to memory at once, rounded as all others.
 DEVICE void add_strong(Stored* i, Stored* j, float force, const float3 d) {
@@ -251,7 +256,7 @@ pair_forces(POSITIONS x, const float2* __restrict__ parameters, const int4* __re
             const uint32* __restrict__ own_words, const long long* __restrict__ own_counters, const StepRank* halo
 #endif
 ) {
-  __shared__ float4 staged[2 * (64 + 32 * CHUNK)];  // in one array, for one address to serve several reads
+  alignas(128) __shared__ float4 staged[2 * (64 + 32 * CHUNK)];  // in one array, for one address to serve several reads
   float4 *const i_atom = staged, *const j_atom = staged + 128;
   More* const i_more = reinterpret_cast<More*>(i_atom + I_STRIDE);
   More* const j_more = reinterpret_cast<More*>(j_atom + J_STRIDE);
@@ -278,8 +283,10 @@ pair_forces(POSITIONS x, const float2* __restrict__ parameters, const int4* __re
   const int4 likely = entries[guess];
   const int n_entries = entries_in_all(counters);
   const float4* const my_i = pinned(i_atom + ti, lane);
-  // After the sum over i-lanes, lane 2 * d + h of a j has component d of the force on its slot in half h.
-  const uint32 my_force = __shfl_sync(ALL_LANES, 4 * (4 * (ti & 1) + tj) + (ti >> 1), lane);  // pinned too
+  // Of a j-cluster, even lanes begin with half 0 and odd ones with half 1; after the sum over i-lanes they have the force
+  // on their slot in it.
+  const int odd = ti & 1;
+  const uint32 my_force = __shfl_sync(ALL_LANES, 4 * (4 * odd + tj), lane);  // pinned too
   [[maybe_unused]] Energies energies;
 #pragma unroll
   for (int t = 0; t < ENERGY_TERMS; t++) energies.term[t] = 0;
@@ -335,27 +342,29 @@ pair_forces(POSITIONS x, const float2* __restrict__ parameters, const int4* __re
 
     for (int g = warp; g < n_groups; g += WARPS) {
       const uint4 listed = group_mask[g];
+      const uint32 number[2] = {odd ? listed.w : listed.y, odd ? listed.y : listed.w};  // words of the lane's halves
       uint32 word[2] = {ALL_LANES, ALL_LANES};
-      if (listed.y) word[0] = words[size_t(listed.y) * 32 + lane];
-      if (listed.w) word[1] = words[size_t(listed.w) * 32 + lane];
-      uint32 mine = lane < 8 ? (listed.x | listed.z) >> lane : 0;  // of each j-cluster the bit of i-cluster `lane`
-      const float4* my_j = pinned(j_atom + 32 * g + tj, lane);
+      if (number[0]) word[0] = words[size_t(number[0]) * 32 + lane];
+      if (number[1]) word[1] = words[size_t(number[1]) * 32 + lane];
+      int mine = lane < 8 ? (listed.x | listed.z) << (7 - lane) : 0;  // of each j-cluster the bit of i-cluster `lane`
+      const float4* my_j = pinned(j_atom + 32 * g + 24 + 4 * odd + tj, lane);  // the last first, whose bits are the signs
 #pragma unroll 1
-      for (int jm = 0; jm < 4; jm++, my_j += 8, mine >>= 8, word[0] >>= 8, word[1] >>= 8) {
+      for (int jm = 0; jm < 4; jm++, my_j -= 8, mine <<= 8, word[0] <<= 8, word[1] <<= 8) {
         // The i-clusters that the j-cluster acts on. By the vote the compiler knows that all lanes have the same.
-        const uint32 mask = __ballot_sync(ALL_LANES, mine & 1);
+        const uint32 mask = __ballot_sync(ALL_LANES, mine < 0);
         if (mask == 0) continue;
         Partner partner[2];
 #pragma unroll
         for (int h = 0; h < 2; h++) {
-          partner[h].atom = my_j[4 * h];
-          partner[h].more = as_more(my_j[J_STRIDE + 4 * h]);
+          const float4* const place = h ? other_half(my_j) : my_j;
+          partner[h].atom = place[0];
+          partner[h].more = as_more(place[J_STRIDE]);
           partner[h].x = partner[h].y = partner[h].z = 0;
         }
 #pragma unroll
         for (int c = 0; c < 8; c++) {
-          const uint32 bit = 1u << c;
-          if (mask & bit) {  // both halves: one test for two tiles, whose latencies overlap
+          const uint32 bit = 1u << (24 + c);
+          if (mask >> c & 1) {  // both halves: one test for two tiles, whose latencies overlap
             const float4 xi = my_i[8 * c];
             const More more_i = as_more(my_i[I_STRIDE + 8 * c]);
             float i[I_VALUES];
@@ -414,7 +423,7 @@ pair_forces(POSITIONS x, const float2* __restrict__ parameters, const int4* __re
                 if (!(square_of_force <= STRONG * STRONG) &&
                     (n_strong > MOST_STRONG || !(square_of_force <= STRONGEST * STRONGEST))) {
                   add_strong(forces + 4 * (entry.x * 64 + 8 * c + ti),
-                             forces + size_t(__float_as_uint(my_j[J_STRIDE].w) + 4 * (4 * h + tj)),
+                             forces + size_t(__float_as_uint(my_j[J_STRIDE].w) + 4 * (4 * (h ^ odd) + tj)),
                              terms.force, d);
                   terms.force = 0.0f;
                 }
@@ -433,15 +442,12 @@ pair_forces(POSITIONS x, const float2* __restrict__ parameters, const int4* __re
             }
           }
         }
-        // Sum over the eight i-lanes: odd lanes take half 1, then x and y part, then z from both.
-        const bool odd = ti & 1, second = ti & 2, third = ti & 4;
-        const Sum sx = fold(odd ? partner[1].x : partner[0].x, odd ? partner[0].x : partner[1].x, 1);
-        const Sum sy = fold(odd ? partner[1].y : partner[0].y, odd ? partner[0].y : partner[1].y, 1);
-        Sum sz = fold(odd ? partner[1].z : partner[0].z, odd ? partner[0].z : partner[1].z, 1);
-        const Sum sxy = fold(second ? sy : sx, second ? sx : sy, 2);
-        sz = fold(sz, sz, 2);
-        const Sum sum = fold(third ? sz : sxy, third ? sxy : sz, 4);
-        add_where(ti < 6, forces + size_t(__float_as_uint(my_j[J_STRIDE].w) + my_force), stored(sum));
+        // Sum over the eight i-lanes: first each gives away the half that its neighbour began with.
+        Sum sx = fold(partner[0].x, partner[1].x, 1), sy = fold(partner[0].y, partner[1].y, 1),
+            sz = fold(partner[0].z, partner[1].z, 1);
+#pragma unroll
+        for (int step = 2; step < 8; step *= 2) sx = fold(sx, sx, step), sy = fold(sy, sy, step), sz = fold(sz, sz, step);
+        if (ti < 2) add_vector(forces + size_t(__float_as_uint(my_j[J_STRIDE].w) + my_force), stored(sx), stored(sy), stored(sz));
       }
     }
 

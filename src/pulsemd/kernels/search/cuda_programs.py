@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import product
 
@@ -12,15 +13,16 @@ _PACKAGE = "pulsemd.kernels.search"
 LIST_THREADS = 256
 """Threads of a block of ``list_clusters``."""
 
-CHUNKS = (8, 24)
+CHUNKS = (8, 16, 24)
 """Groups of a full entry: few give a small system enough blocks, many need fewer sums over the i-clusters."""
 
-_MANY_SUPERCLUSTERS = 6000
+_FROM = (300, 1900)
+"""Superclusters from which on the second and the third of `CHUNKS` measured fastest."""
 
 
 def chunk_for(n_superclusters: int) -> int:
     """The measured choice of `CHUNKS` for a number of superclusters."""
-    return CHUNKS[n_superclusters >= _MANY_SUPERCLUSTERS]
+    return CHUNKS[bisect_right(_FROM, n_superclusters)]
 
 
 def search_program(file: str, **defines: int | str) -> CudaProgram:
