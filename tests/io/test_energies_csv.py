@@ -7,27 +7,29 @@ import errno
 import pytest
 
 from pulsemd.base.errors import InputError, OutputError
-from pulsemd.io.energies import ENERGY_COLUMNS, EnergyWriter, read_energies
+from pulsemd.io.energies import EnergyWriter, read_energies
+
+COLUMNS = ("lj", "coulomb", "potential", "kinetic", "temperature")
 
 
 def values(start: float) -> dict[str, float]:
-    return {name: start + index / 3 for index, name in enumerate(ENERGY_COLUMNS)}
+    return {name: start + index / 3 for index, name in enumerate(COLUMNS)}
 
 
 def test_energies_read_back_are_the_same_floats(tmp_path):
-    with EnergyWriter(tmp_path / "energies.csv") as writer:
+    with EnergyWriter(tmp_path / "energies.csv", COLUMNS) as writer:
         writer.write(0, 0.0, values(-48211.1234567890123))
         writer.write(100, 0.2, values(1e-30))
     table = read_energies(tmp_path / "energies.csv")
-    assert tuple(table) == ("step", "time_ps", *ENERGY_COLUMNS)
+    assert tuple(table) == ("step", "time_ps", *COLUMNS)
     assert table["step"].tolist() == [0, 100]
     assert table["time_ps"].tolist() == [0.0, 0.2]
-    for name in ENERGY_COLUMNS:
+    for name in COLUMNS:
         assert table[name].tolist() == [values(-48211.1234567890123)[name], values(1e-30)[name]]
 
 
 def test_energies_line_is_on_disk_before_the_file_is_closed(tmp_path):
-    writer = EnergyWriter(tmp_path / "energies.csv")
+    writer = EnergyWriter(tmp_path / "energies.csv", COLUMNS)
     writer.write(0, 0.0, values(1.0))
     text = (tmp_path / "energies.csv").read_text()
     writer.close()
@@ -43,7 +45,7 @@ def test_energies_other_columns_are_refused_by_name(tmp_path, change):
     else:
         given["entropy"] = 1.0
     with (
-        EnergyWriter(tmp_path / "energies.csv") as writer,
+        EnergyWriter(tmp_path / "energies.csv", COLUMNS) as writer,
         pytest.raises(ValueError, match=r"kinetic|entropy"),
     ):
         writer.write(0, 0.0, given)
@@ -53,7 +55,7 @@ def test_energies_other_columns_are_refused_by_name(tmp_path, change):
 def test_energies_existing_file_is_not_overwritten(tmp_path):
     (tmp_path / "energies.csv").write_text("precious")
     with pytest.raises(InputError, match=r"energies.csv: exists already"):
-        EnergyWriter(tmp_path / "energies.csv")
+        EnergyWriter(tmp_path / "energies.csv", COLUMNS)
     assert (tmp_path / "energies.csv").read_text() == "precious"
 
 
@@ -73,7 +75,7 @@ def test_energies_disk_full_raises_and_leaves_whole_lines(tmp_path):
         def __getattr__(self, name):
             return getattr(self.file, name)
 
-    writer = EnergyWriter(tmp_path / "energies.csv")
+    writer = EnergyWriter(tmp_path / "energies.csv", COLUMNS)
     writer.write(0, 0.0, values(1.0))
     before = (tmp_path / "energies.csv").read_bytes()
     writer._file = FullDisk(writer._file)
@@ -84,7 +86,7 @@ def test_energies_disk_full_raises_and_leaves_whole_lines(tmp_path):
 
 
 def test_energies_cut_line_is_refused_by_number(tmp_path):
-    with EnergyWriter(tmp_path / "energies.csv") as writer:
+    with EnergyWriter(tmp_path / "energies.csv", COLUMNS) as writer:
         writer.write(0, 0.0, values(1.0))
     path = tmp_path / "energies.csv"
     path.write_text(path.read_text()[:-40])
@@ -93,8 +95,8 @@ def test_energies_cut_line_is_refused_by_number(tmp_path):
 
 
 def test_energies_of_a_running_run_cannot_be_written_by_another(tmp_path):
-    with EnergyWriter(tmp_path / "energies.csv") as writer:
+    with EnergyWriter(tmp_path / "energies.csv", COLUMNS) as writer:
         writer.write(0, 0.0, values(1.0))
         with pytest.raises(OutputError, match="another run is writing to it"):
-            EnergyWriter(tmp_path / "energies.csv", before=10)
-    EnergyWriter(tmp_path / "energies.csv", before=10).close()
+            EnergyWriter(tmp_path / "energies.csv", COLUMNS, before=10)
+    EnergyWriter(tmp_path / "energies.csv", COLUMNS, before=10).close()

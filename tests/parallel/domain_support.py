@@ -100,11 +100,11 @@ def count_pairs(gid, leader_x, home, split, seen):
                 seen[gid[b], gid[a]] += 1
 
 
-def seen_pairs(world: World, domains: Sequence[LocalDomain]) -> np.ndarray:
+def seen_pairs(world: World, grid: Grid, domains: Sequence[LocalDomain]) -> np.ndarray:
     """How many ranks compute each pair (n, n)."""
-    seen = np.zeros((world.n, world.n), np.int32)
+    seen, split = np.zeros((world.n, world.n), np.int32), np.array(grid.split_dims, np.int64)
     for d in domains:
-        count_pairs(d.gid, d.leader_x, d.home, np.array(d.split_dims, np.int64), seen)
+        count_pairs(d.gid, d.leader_x, d.home, split, seen)
     return seen
 
 
@@ -143,7 +143,7 @@ def check_domains(world: World, grid: Grid, domains: Sequence[LocalDomain], r_li
         cell = grid.cell_of_rank(rank)
         bits = sum((grid.cell_of(d.leader_x)[:, k] == cell[k]).astype(int) << k for k in range(3))
         assert np.array_equal(d.home, bits)
-    seen = seen_pairs(world, domains)
+    seen = seen_pairs(world, grid, domains)
     near = world.pairs_within(r_list)
     assert (seen[near[:, 0], near[:, 1]] == 1).all()
 

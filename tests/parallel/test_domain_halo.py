@@ -298,7 +298,7 @@ def test_assign_terms_of_k_atoms_each_on_one_rank(k: int, shape: tuple[int, int,
 
     def work(transport):
         d = domains[transport.rank]
-        mine, rows = assign_terms(terms, d.local_row, d.leader_x, d.home, d.split_dims)
+        mine, rows = assign_terms(terms, d.local_row, d.leader_x, d.home, grid.split_dims)
         check_terms(transport, {"test": (terms, mine)}, str)
         assert np.array_equal(d.gid[rows], terms[mine])
         assert np.array_equal(mine, np.flatnonzero(owner == transport.rank))
@@ -317,7 +317,7 @@ def test_check_terms_partner_outside_the_halo_is_named_on_every_rank() -> None:
 
     def work(transport):
         d = domains[transport.rank]
-        mine, _ = assign_terms(terms, d.local_row, d.leader_x, d.home, d.split_dims)
+        mine, _ = assign_terms(terms, d.local_row, d.leader_x, d.home, grid.split_dims)
         check_terms(transport, {"bond": (terms, mine)}, lambda gid: f"ARG (atom {gid + 1})")
 
     errors = on_ranks(3, work, expect_errors=True)

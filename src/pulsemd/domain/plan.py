@@ -43,7 +43,6 @@ class LocalDomain:
         Bit d: the leader's cell component d is this rank's.
     local_row : (n_atoms,) int32
         Row of every global id, -1 if it is not here.
-    split_dims : tuple of int
     plan : HaloPlan
     halo_width : float, nm
     """
@@ -57,7 +56,6 @@ class LocalDomain:
     leader_x: Int32
     home: NDArray[np.uint8]
     local_row: Int32
-    split_dims: tuple[int, ...]
     plan: HaloPlan
     halo_width: float
 
@@ -139,7 +137,6 @@ def build_halo(
         leader_x=leader_x,
         home=home,
         local_row=local_row,
-        split_dims=grid.split_dims,
         plan=HaloPlan(rank, grid.size, len(atoms), n_local, landed, kind),
         halo_width=halo_width,
     )

@@ -106,7 +106,7 @@ class Forces:
             rows,
             domain.leader_x,
             domain.home,
-            [n > 1 for n in grid.shape],
+            [d in grid.split_dims for d in range(3)],
             r_list,
         )
         self.terms.assign(self._transport, grid, domain)

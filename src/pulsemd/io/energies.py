@@ -4,27 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pulsemd.base.errors import InputError
 from pulsemd.io.output import RecordFile, write_whole
-
-ENERGY_COLUMNS: Final = (
-    "lj",
-    "coulomb",
-    "potential",
-    "kinetic",
-    "total",
-    "conserved",
-    "temperature",
-    "pressure",
-    "volume",
-    "density",
-)
-"""Columns after ``step`` and ``time_ps``: kJ/mol, then K, bar, nm^3 and kg/m^3."""
 
 
 class EnergyWriter(RecordFile):
@@ -45,9 +30,7 @@ class EnergyWriter(RecordFile):
         If the file exists already, or has other columns than the one that is continued.
     """
 
-    def __init__(
-        self, path: str | Path, columns: tuple[str, ...] = ENERGY_COLUMNS, before: int | None = None
-    ) -> None:
+    def __init__(self, path: str | Path, columns: tuple[str, ...], before: int | None = None) -> None:
         super().__init__(path, extend=before is not None)
         self.columns = columns
         header = ",".join(("step", "time_ps", *columns)).encode() + b"\n"
