@@ -121,6 +121,23 @@ def test_a_term_that_grows_longer_than_the_halo_is_found_again_by_the_host(devic
     assert 0 < ranks.rank.searches_on_device < ranks.rank.n_searches - 1
 
 
+def test_arrays_that_were_outgrown_are_freed_on_all_processes(device, monkeypatch):
+    system = bundled_system(nsttcouple=2, nstcomm=2, nstlist=2)
+    ranks = on_ranks(system, 2, "reproducible", plan="staged")
+    ranks.run(2)
+    search, memory, freed = ranks.rank._search, ranks.rank.transport.memory, []
+    monkeypatch.setattr(memory, "free", freed.append)
+    old = [search.fields.x, search.fields.f, search._all_rows]
+    blocks = [ranks.rank.transport.field(array)[1].block for array in old]
+    search.fields.capacity = search._row_capacity = 1
+    ranks.run(5)
+    alone = on_one(system, "reproducible")
+    alone.run(7)
+    assert ranks.trajectory_hash() == alone.trajectory_hash()
+    assert {id(block) for block in blocks} <= {id(block) for block in freed}
+    assert search.fields.x is not old[0]
+
+
 @pytest.mark.parametrize("plan", ["staged", "direct"])
 @pytest.mark.parametrize(("n_ranks", "coulomb"), [(2, "pme"), (4, "reaction-field")])
 def test_a_box_scaled_by_a_barostat_on_ranks_is_that_of_one(device, n_ranks, coulomb, plan):

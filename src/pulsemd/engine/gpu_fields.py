@@ -17,6 +17,7 @@ from pulsemd.halo import HaloPlan
 from pulsemd.halo.device.step import StepHalo
 
 if TYPE_CHECKING:
+    from pulsemd.halo.device.memory import SymmetricBlock
     from pulsemd.halo.device.transport import GpuTransport
 
 FEW_ATOMS = 12_000
@@ -68,6 +69,7 @@ class DeviceFields:
     ) -> None:
         self._transport, self._parts, self._kind, self._stream = transport, parts, kind, stream
         self.capacity = 0
+        self._outgrown: list[SymmetricBlock] = []
         self.starts_itself = transport.name in GRAPH_RUNGS
         settings = system.settings
         self._fuses = (
@@ -90,6 +92,8 @@ class DeviceFields:
         """Slots on all ranks, by a rule that all evaluate alike; whether there are new arrays."""
         if need <= self.capacity:
             return False
+        if self.capacity > 0:
+            self._outgrown = [self._transport.field(array)[1].block for array in (self.x, self.f)]
         self.capacity = 64 * math.ceil(need * GROWTH / 64)
         self.x = self._transport.allocate("positions", self.capacity, 4, np.int32)
         self.f = self._transport.allocate("forces", self.capacity, 4, self._kind)
@@ -126,6 +130,9 @@ class DeviceFields:
                 channel.rebind(plans, places)
         if self._fuses:
             self._bind_steps(plans, grown)
+        for block in self._outgrown:  # all ranks have met since what used it has ended
+            self._transport.memory.free(block)
+        self._outgrown = []
 
     def _bind_steps(self, plans: list[HaloPlan], grown: bool) -> None:
         if self.steps is None or grown or self.steps.n_pulses != len(plans[0].pulses):

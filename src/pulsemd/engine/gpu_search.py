@@ -288,10 +288,13 @@ class PartSearch:
     def _bring_rows(self, domains: list[LocalDomain], plans: list[HaloPlan]) -> None:
         """Positions of all local rows to the device: owned ones from the host, ghosts from their owners."""
         if domains[0].most_local > self._row_capacity:
+            outgrown = [self.transport.field(self._all_rows)[1].block] if self._row_capacity > 0 else []
             self._row_capacity = int(domains[0].most_local * GROWTH) + 64
-            rows = self.transport.allocate("rows", self._row_capacity, 4, np.int32)
+            self._all_rows = rows = self.transport.allocate("rows", self._row_capacity, 4, np.int32)
             self._rows = list(rows)
             self._channel_rows = self.transport.channel(plans, rows, directions="forward")
+            for block in outgrown:
+                self.transport.memory.free(block)
         else:
             self._channel_rows.rebind(plans)
         for rows, domain in zip(self._rows, domains, strict=True):
