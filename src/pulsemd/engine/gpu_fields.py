@@ -69,6 +69,8 @@ class DeviceFields:
     ) -> None:
         self._transport, self._parts, self._kind, self._stream = transport, parts, kind, stream
         self.capacity = 0
+        self.x: Any = None
+        self.f: Any = None
         self._outgrown: list[SymmetricBlock] = []
         self.starts_itself = transport.name in GRAPH_RUNGS
         settings = system.settings

@@ -110,6 +110,8 @@ class PartSearch:
         self._graphs = StepGraphs(self.device)
         self._graph_refers_to: tuple[Any, ...] = ()
         self._host_is_next = False
+        self._all_rows: Any = None
+        self._rows: list[Any] = []
         self._under_way: Callable[[], list[Array]] | None = None
         self._shared: tuple[list[ListCounts], list[int]] | None = None
         self._unread: list[Array] | None = None
