@@ -147,6 +147,16 @@ def test_top_rigid_water_without_exclusions_warned_of(caplog: pytest.LogCaptureF
     assert topology.n_exclusion_pairs == 0  # gmx does not take rigid waters for bonds either
 
 
+def test_top_atom_type_again_with_another_mass_alone_replaces_it_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """CHARMM27 of GROMACS does so with HEAVY_H."""
+    with caplog.at_level(logging.WARNING):
+        topology, _ = read_top(changed(tmp_path, "HW 1 1.008", "OW 8 9.95 0.0 A 0.3166 0.65\nHW 1 1.008"))
+    assert topology.mass.tolist() == [9.95, 1.008, 1.008] * 2
+    assert "OW was defined before with another mass or charge" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("old", "new", "line", "message"),
     [
@@ -202,7 +212,14 @@ def test_top_rigid_water_without_exclusions_warned_of(caplog: pytest.LogCaptureF
         ("[ system ]", "[ polarization ]\n1 2 1 0.001\n[ system ]", 18, "polarization .* not supported"),
         ("[ exclusions ]", "[ virtual_sites2 ]\n3 1 2 1 0.5\n[ exclusions ]", 15, "has the mass 1.008"),
         ("[ exclusions ]", "[ virtual_sites2 ]\n3 1 3 1 0.5\n[ exclusions ]", 15, "listed twice"),
-        ("[ exclusions ]", "[ virtual_sites4 ]\n3 1 2 1 3 1\n[ exclusions ]", 15, "function 1|columns"),
+        ("[ exclusions ]", "[ virtual_sites4 ]\n3 1 2 1 3 1\n[ exclusions ]", 15, "none of its 3 parameters"),
+        (
+            "[ exclusions ]",
+            "[ virtual_sites3 ]\n3 1 2 1 1\n[ exclusions ]",
+            15,
+            "none of its 2 parameters.*-vsite",
+        ),
+        ("[ exclusions ]", "[ virtual_sites3 ]\n3 1 2 1 1 0.1\n[ exclusions ]", 15, "7 columns"),
         ("[ settles ]", "[ atoms ]\n[ settles ]", 12, "once in a molecule"),
         ("[ atoms ]", "[ settles ]\n[ atoms ]", 8, r"after \[ atoms \]"),
         ("[ defaults ]", "text\n[ defaults ]", 1, "before the first section"),

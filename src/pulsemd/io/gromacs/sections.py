@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import re
+from dataclasses import replace
 
 from pulsemd.io.gromacs.draft import AtomRow, AtomType, Defaults, MoleculeDraft, SettleRow, TopologyDraft
 from pulsemd.io.gromacs.rows import Row
+
+log = logging.getLogger(__name__)
 
 _RESIDUE = re.compile(r"(-?\d+)(\D?)$")
 
@@ -40,8 +44,12 @@ def atom_type(draft: TopologyDraft, row: Row) -> None:
     mass, charge = row.number(optional + 1, "mass"), row.number(optional + 2, "charge")
     first, second = _pair_parameters(draft, row, optional + 4)
     new = AtomType(row.words[0], bonded, mass, charge, particle, first, second)
-    if draft.atom_types.setdefault(new.name, new) != new:
-        raise row.error(f"atom type {new.name} was defined before with other values")
+    before = draft.atom_types.get(new.name, new)
+    if replace(before, mass=mass, charge=charge) != new:
+        raise row.error(f"atom type {new.name} was defined before with other values; delete one of both rows")
+    if before != new:
+        log.warning("atom type %s was defined before with another mass or charge; the last counts", new.name)
+    draft.atom_types[new.name] = new
 
 
 def nonbond_params(draft: TopologyDraft, row: Row) -> None:
@@ -64,7 +72,7 @@ def _type_pair(draft: TopologyDraft, row: Row, table: dict[tuple[str, str], tupl
     new = _pair_parameters(draft, row, 3)
     one, two = sorted(row.words[:2])
     if table.setdefault((one, two), new) != new:
-        raise row.error(f"the pair {one} {two} was defined before with other values")
+        raise row.error(f"the pair {one} {two} was defined before with other values; delete one of both rows")
 
 
 def _pair_parameters(draft: TopologyDraft, row: Row, column: int) -> tuple[float, float]:

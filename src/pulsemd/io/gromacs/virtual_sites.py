@@ -42,6 +42,11 @@ def site_row(n_parents: int) -> Callable[[TopologyDraft, Row], None]:
             raise row.error(f"function {number} of [ virtual_sites{n_parents} ] does not exist")
         kind, n_parameters, values = FUNCTIONS[n_parents, number]
         first = n_parents + 2
+        if len(row) == first and n_parameters > 0:
+            raise row.error(
+                f"the site has none of its {n_parameters} parameters, which gmx finds from bonds and angles where "
+                "pdb2gmx -vsite left them out; give them in the row, or make the topology without -vsite"
+            )
         row.expect(
             first + n_parameters, first + n_parameters, f"site, atoms, function, {n_parameters} parameters"
         )
