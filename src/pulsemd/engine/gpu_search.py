@@ -99,9 +99,8 @@ class PartSearch:
             self._verdict = SearchVerdict(transport, parts, self._groups.n_atoms, self._expected_terms)
         kind = np.int64 if options.precision == "reproducible" else np.float32
         self.fields = DeviceFields(transport, system, parts, kind, ghost_stream, self._may_stay)
-        self._rigid = (
-            system.settings.pcoupl == "no"
-        )  # else the constants of a box go to the device at each search
+        # Else the constants of a box go to the device at each search.
+        self._rigid = system.settings.pcoupl == "no"
         self._domains: DeviceDomains | None = None
         self._tables: DirectTables | None = None
         self._room = Room(0, 0, 0)
@@ -332,9 +331,8 @@ class PartSearch:
         if self._shared is None:
             assert self._under_way is not None
             lists, terms, found = self._finish(self._under_way())
-            arrived = int(
-                np.minimum(found[:, 0], self._room.owned).sum()
-            )  # the rest was counted but not written
+            # The rest was counted but not written.
+            arrived = int(np.minimum(found[:, 0], self._room.owned).sum())
             self._shared = lists, self._sum([*terms, arrived, *self._state(found), int(failed)])
         return self._shared[1][-1] == 0
 
