@@ -427,7 +427,7 @@ class Simulation:
     @property
     def time(self) -> float:
         """Time of the current positions, ps."""
-        return self.settings.tinit + self.step * self.settings.dt
+        return self.settings.time_of(self.step)
 
     @property
     def snapshot(self) -> Snapshot:

@@ -94,7 +94,7 @@ class Simulation:
     @property
     def time(self) -> float:
         """Time of the current positions, ps."""
-        return self._time_of(self.step)
+        return self.system.settings.time_of(self.step)
 
     def run(self, n_steps: int, at_search: Callable[[int], bool] | None = None) -> int:
         """Make `n_steps` steps; energies and frames of the first positions are included, of the last ones not.
@@ -300,10 +300,7 @@ class Simulation:
         gid, *arrays = (np.concatenate(part) for part in parts)
         order = np.argsort(gid, kind="stable")
         x, v, *image = (array[order] for array in arrays)
-        return Frame(step, self._time_of(step), x, v, cell, *image)
-
-    def _time_of(self, step: int) -> float:
-        return self.system.settings.tinit + step * self.system.settings.dt
+        return Frame(step, self.system.settings.time_of(step), x, v, cell, *image)
 
     def trajectory_hash(self) -> str | None:
         """SHA-256 of step, box, positions and velocities in the files' frame, on rank 0 (see the file formats)."""
@@ -335,4 +332,4 @@ class Simulation:
             record = self.energies()
             for reporter in reporters:
                 if reporter.energies is not None:
-                    reporter.energies(step, self._time_of(step), record)
+                    reporter.energies(step, self.system.settings.time_of(step), record)

@@ -207,11 +207,15 @@ class RunSettings:
         """Of the baths at any time, K."""
         return max(*(bath.ref_t for bath in self.baths), *self.annealing_temp, 0.0)
 
+    def time_of(self, step: int) -> float:
+        """Time of a step, ps."""
+        return self.tinit + step * self.dt
+
     def at_step(self, step: int) -> RunSettings:
         """The settings with the temperatures that baths have in a step."""
         if not self.annealing:
             return self
-        time = self.tinit + step * self.dt
+        time = self.time_of(step)
         now = [
             bath.ref_t if schedule is None else schedule.at(time)
             for bath, schedule in zip(self.baths, self.schedules, strict=True)
