@@ -54,6 +54,8 @@ class DeviceFields:
     forces : list of device arrays
         Forces of each plan-rank; the same objects as long as `f`.
     channel_x, channel_f : channels of positions and forces
+    starts_itself, stops_host : bool
+        Whether the device starts exchanges and sums, and whether the host waits in them.
     steps : StepHalo or None
         Of exchanges inside the kernels of a step, where the rung, the system and its size allow them.
     """
@@ -73,6 +75,7 @@ class DeviceFields:
         self.f: Any = None
         self._outgrown: list[SymmetricBlock] = []
         self.starts_itself = transport.name in GRAPH_RUNGS
+        self.stops_host = transport.name == "mpi"
         settings = system.settings
         self._fuses = (
             stays

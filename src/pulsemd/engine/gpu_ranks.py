@@ -37,6 +37,7 @@ from pulsemd.engine.options import RunOptions
 from pulsemd.engine.setup import device_halo, inner_cutoff
 from pulsemd.engine.system import Continuation, System, group_reach
 from pulsemd.engine.terms import TermOwnership
+from pulsemd.halo.rungs.mpi import waits_of_sum
 from pulsemd.kernels.constraints.shared_moves import SharedMoves
 from pulsemd.kernels.nonbonded.exclusions import self_energy
 from pulsemd.kernels.update.control import as_control
@@ -361,8 +362,13 @@ class GpuRanks(GpuSteps):
 
     @property
     def host_waits_per_step(self) -> int:
-        """Times the host waits in each step: for the device and for peers, in every pulse both ways, on MPI."""
-        return 4 * len(self._search.plan.pulses) if self.transport.name == "mpi" else 0
+        """Times the host waits in each step: for the device and for peers, in every pulse both ways and in sums of
+        charges and of constraints across ranks, on MPI."""
+        if self.transport.name != "mpi":
+            return 0
+        n_sums = sum(user is not None for user in (self._lattice, self._networks))
+        waits = waits_of_sum(self.transport.memory.n_processes)
+        return 4 * len(self._search.plan.pulses) + n_sums * waits
 
     @property
     def host_waited(self) -> float:

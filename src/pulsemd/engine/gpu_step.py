@@ -102,32 +102,40 @@ class StepOfRanks:
     def force_phases(self) -> tuple[Phase, ...]:
         """Phases that bring the forces of owned atoms up to date."""
         ghosts = "ghosts", self._ghost_stream
-        solve, add = self._lattice_phases()
+        before, beside, after = self._lattice_phases()
         coupling = [Phase("coupling.begin", self._begin_coupling)] if self._fields.starts_itself else []
         return (
             *coupling,
             self._fork("halo.forward.begin", lambda: self._fields.channel_x.forward_begin(), *ghosts),
-            *solve,
+            *before,
             self._phase("forces.start", self._start_forces),
-            *add,
+            *beside,
             self._phase("forces.local", self._local_forces),
+            *after,
             self._end_phase("halo.forward.end", lambda: self._fields.channel_x.forward_end()),
             self._phase("forces.nonlocal", self._ghost_forces, *ghosts),
             self._phase("halo.reverse.begin", lambda: self._fields.channel_f.reverse_begin(), *ghosts),
             self._end_phase("halo.reverse.end", self._take_forces),
         )
 
-    def _lattice_phases(self) -> tuple[list[Phase], list[Phase]]:
-        """What finds the potential of the lattice sum, and what adds its forces to those that have begun."""
+    def _lattice_phases(self) -> tuple[list[Phase], list[Phase], list[Phase]]:
+        """Phases of the lattice sum: before forces begin, before local forces, and after them.
+
+        Its forces are added to those that have begun. Where the host waits for the charges of other processes, it has
+        launched the local forces before.
+        """
         lattice = self._lattice
         if lattice is None:
-            return [], []
+            return [], [], []
         stream = "lattice", lattice.stream
-        solve = [self._fork("forces.lattice.spread", lattice.spread, *stream)]
+        solve = [self._phase("forces.lattice.solve", lambda: lattice.solve(self.flags.sums), *stream)]
         if self._several:
-            solve.append(self._phase("halo.charges", lattice.sum_charges, *stream))
-        solve.append(self._phase("forces.lattice.solve", lambda: lattice.solve(self.flags.sums), *stream))
-        return solve, [self._fork("forces.lattice.add", lattice.add_forces, *stream)]
+            solve.insert(0, self._phase("halo.charges", lattice.sum_charges, *stream))
+        spread = self._fork("forces.lattice.spread", lattice.spread, *stream)
+        add = self._phase("forces.lattice.add", lattice.add_forces, *stream)
+        if self._fields.stops_host:
+            return [spread], [], [*solve, add]
+        return [spread, *solve], [add], []
 
     def _end_phase(self, name: str, call: Callable[[], None]) -> Phase:
         """The end of an exchange: mere order between streams where the device drives it, and then not marked."""
@@ -153,6 +161,8 @@ class StepOfRanks:
         for part in self._parts:
             part.start_forces(self.flags.sums, waters_started=True)
         self._device.fork(self._ghost_stream)  # what needs ghosts is added to forces that have begun
+        if self._lattice is not None:
+            self._device.fork(self._lattice.stream)
 
     @property
     def _prunes(self) -> bool:

@@ -1,7 +1,8 @@
-"""Sums of large arrays over the processes of several GPUs, see array_sum.cu."""
+"""Sums of large arrays over the processes of several GPUs."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
@@ -14,6 +15,12 @@ if TYPE_CHECKING:
 
 BLOCKS: Final = 256
 """Blocks at most, by measurement; the same on every process, whatever its GPU."""
+
+BY_LIBRARIES: Final = {
+    "mpi": "pulsemd.halo.rungs.mpi:MpiArraySum",
+    "nccl": "pulsemd.halo.rungs.nccl:NcclArraySum",
+}
+"""Class of the sums of rungs that have no symmetric memory."""
 
 _SIGNAL_BYTES: Final = 128
 _VECTOR_BYTES: Final = 16
@@ -45,34 +52,45 @@ def open_array_sum(transport: GpuTransport, total: Any, stream: Any, blocks: int
         OUTPUT: the sum, in every process. A multiple of 16 bytes.
     stream : stream of the device
     blocks : int
-        At most, where stores reach all processes.
+        At most, where the device makes the sum.
+
+    Raises
+    ------
+    TransportError
+        If the size is no multiple of 16 bytes.
     """
-    if transport.may_put:
-        return ReducedArraySum(transport, total, stream)
-    return StoredArraySum(transport, total, stream, blocks)
+    if total.nbytes % _VECTOR_BYTES:
+        raise TransportError(f"a sum of {total.nbytes} bytes; give a multiple of {_VECTOR_BYTES}")
+    if transport.name in BY_LIBRARIES:
+        module, _, name = BY_LIBRARIES[transport.name].partition(":")
+        made: ArraySum = getattr(import_module(module), name)(transport, total, stream)
+        return made
+    return DeviceArraySum(transport, total, stream, blocks)
 
 
-class StoredArraySum:
-    """By stores into inboxes at all processes, where they reach them; in the order of processes. See array_sum.cu.
+class DeviceArraySum:
+    """By stores and puts into inboxes at all processes; in the order of processes. See array_sum.cu.
 
-    Where an array is zero nothing is sent. Made by `open_array_sum`.
+    Where an array is zero nothing is stored. Made by `open_array_sum`.
     """
 
     def __init__(self, transport: GpuTransport, total: Any, stream: Any, blocks: int) -> None:
         memory, device, kind = transport.memory, transport.device, np.dtype(total.dtype)
-        if total.nbytes % _VECTOR_BYTES:
-            raise TransportError(f"a sum of {total.nbytes} bytes; give a multiple of {_VECTOR_BYTES}")
         self.description, self._n_local = f"a sum of {total.size} {kind}", transport.n_local
         n_vectors, n = total.nbytes // _VECTOR_BYTES, memory.n_processes
         n_groups = -(-n_vectors // _GROUP)
         blocks = min(blocks, -(-n_groups * _GROUP // THREADS))
         signals, inbox = n * blocks * _SIGNAL_BYTES, n_groups * (_GROUP + 1) * _VECTOR_BYTES
-        self._block = memory.allocate(signals + 2 * n * inbox)
+        block = self._block = memory.allocate(signals + 2 * n * inbox)
         number = transport.register(self, stream)
-        words = [0, 0, number, n_vectors, n, memory.process, signals, *self._block.peers]
+        words = [0, 0, number, n_vectors, n, memory.process, signals]
+        for process in range(n):
+            reached = transport.stores_reach_process(process)
+            words += [block.peers[process], 0] if reached else [block.puts[process], 1]
         self._state = device.to_device(np.array(words, np.uint64))
         self.own = device.zeros(total.shape, kind)
-        self._launch = memory.kernel(array_sum_program(kind), "sum_arrays").bind(
+        kernel = memory.kernel(array_sum_program(kind, transport.network), "sum_arrays")
+        self._launch = kernel.bind(
             blocks, THREADS, self._state, transport.control_words, self.own, total, stream=stream
         )
         device.synchronize()
@@ -85,32 +103,3 @@ class StoredArraySum:
     def sum(self) -> None:
         """See `ArraySum`."""
         self._launch()
-
-
-class ReducedArraySum:
-    """By the all-reduce of the transport, whatever moves its values: right, and slow. Made by `open_array_sum`."""
-
-    def __init__(self, transport: GpuTransport, total: Any, stream: Any) -> None:
-        self._device, self._stream, self._total = transport.device, stream, total
-        kind = np.dtype(total.dtype)
-        wide = kind if kind.kind == "i" else np.dtype(np.float64)
-        self.own = self._device.zeros(total.shape, kind)
-        self._values = self._device.zeros((transport.n_local, total.size), wide)
-        self._give()
-        self._take(self._values)  # what these load is loaded before a peer waits for this process
-        self._device.follow(self._device.stream, stream)
-        self._reduce = transport.reduce(total.size, wide, stream)
-
-    def sum(self) -> None:
-        """See `ArraySum`."""
-        self._give()
-        self._take(self._reduce.sum(self._values))
-
-    def _give(self) -> None:
-        with self._device.current(), self._stream:
-            self._values[0] = self.own.reshape(-1)
-            self.own[...] = 0
-
-    def _take(self, found: Any) -> None:
-        with self._device.current(), self._stream:
-            self._total[...] = found[0].reshape(self._total.shape)

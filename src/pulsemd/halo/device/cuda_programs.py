@@ -47,9 +47,9 @@ def reduce_program(dtype: Any, network: int) -> CudaProgram:
     return _program("reduce.cu", (("SCALAR", _SCALARS[np.dtype(dtype).name]),), network)
 
 
-def array_sum_program(dtype: Any) -> CudaProgram:
-    """The sum of large arrays of int64 or float32, where stores reach every process."""
-    return _program("array_sum.cu", (("SCALAR", _SCALARS[np.dtype(dtype).name]),), NO_NETWORK)
+def array_sum_program(dtype: Any, network: int) -> CudaProgram:
+    """The sum of large arrays of int64 or float32."""
+    return _program("array_sum.cu", (("SCALAR", _SCALARS[np.dtype(dtype).name]),), network)
 
 
 def barrier_program(network: int) -> CudaProgram:
@@ -90,5 +90,5 @@ def programs() -> list[CudaProgram]:
     ]
     sums = [reduce_program(dtype, n) for dtype, n in product(("int64", "float64"), networks)]
     others = [make(network) for make in (barrier_program, direct_program) for network in networks]
-    large = [array_sum_program(dtype) for dtype in ("int64", "float32")]
+    large = [array_sum_program(dtype, n) for dtype, n in product(("int64", "float32"), networks)]
     return [*dict.fromkeys([*forward, *back, *sums, *others, *large, step_program()])]

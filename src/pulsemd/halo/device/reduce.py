@@ -65,9 +65,7 @@ class GpuReduce:
         own = [int(block.local.data.ptr) for block in (self._slots, self._signals)]
         words = [0, width, n_local, memory.n_processes, memory.process, number, *own]
         for process in range(memory.n_processes):
-            ranks = range(process * n_local, (process + 1) * n_local)
-            here = process == memory.process
-            if here or all(transport.stores_reach(own, rank) for own in transport.ranks for rank in ranks):
+            if transport.stores_reach_process(process):
                 words += [self._slots.peers[process], 0]
             else:
                 signal = self._signals.puts[process] + memory.process * _SIGNAL_BYTES

@@ -169,6 +169,12 @@ class GpuTransport:
         forced = own in self.options.put_ranks or rank in self.options.put_ranks
         return not forced and self._controls.peers[rank // self.n_local] != 0
 
+    def stores_reach_process(self, process: int) -> bool:
+        """Whether all ranks of this process reach those of another by loads and stores."""
+        ranks = range(process * self.n_local, (process + 1) * self.n_local)
+        here = process == self.memory.process
+        return here or all(self.stores_reach(own, rank) for own in self.ranks for rank in ranks)
+
     # Plan-ranks and processes
 
     def each(self, function: Callable[[int, Transport], Any]) -> list[Any]:

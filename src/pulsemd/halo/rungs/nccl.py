@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pulsemd.halo.rungs.transport import HostDrivenTransport
 
-_TYPES: Final = {"int64": "NCCL_INT64", "float64": "NCCL_FLOAT64"}
+_TYPES: Final = {"int64": "NCCL_INT64", "float32": "NCCL_FLOAT32", "float64": "NCCL_FLOAT64"}
 
 
 def find_nccl_problem() -> str | None:
@@ -95,3 +95,27 @@ class NcclReduce:
         )
         self._add()
         return self._total
+
+
+class NcclArraySum:
+    """Sum of large arrays by the all-reduce of NCCL; see `pulsemd.halo.device.array_sum.ArraySum`.
+
+    NCCL promises identical copies of the result at all processes. Integers have the bits of any other way of adding;
+    float32 of more than two processes is added in an order that NCCL chooses.
+    """
+
+    def __init__(self, transport: HostDrivenTransport, total: Any, stream: Any) -> None:
+        transport.register(self, stream)
+        wire, kind = transport.wire, np.dtype(total.dtype)
+        self._communicator, self._total, self._stream = wire.communicator, total, stream
+        self._how = total.size, getattr(wire.nccl, _TYPES[kind.name]), wire.nccl.NCCL_SUM
+        self.own = transport.device.zeros(total.shape, kind)
+        transport.device.synchronize()
+        self.sum()  # NCCL connects at the first; the host may wait for that
+        transport.settle()
+
+    def sum(self) -> None:
+        """See `ArraySum`."""
+        addresses = self.own.data.ptr, self._total.data.ptr
+        self._communicator.allReduce(*addresses, *self._how, self._stream.ptr)
+        self.own.data.memset_async(0, self.own.nbytes, self._stream)

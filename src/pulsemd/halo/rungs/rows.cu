@@ -33,3 +33,18 @@ extern "C" __global__ void halo_sum_slots(const NUMBER* slots, NUMBER* total, in
     for (int local = 0; local < n_local; ++local) total[(long long)local * width + column] = sum;
   }
 }
+
+// total[i] = what all processes have there, in their order, for a piece of `count` elements from `first` on; `own` is set
+// to zero. Row p of `parts` has the piece of process p; the own one, of process `me`, is in `own`.
+extern "C" __global__ void halo_add_parts(const NUMBER* parts, NUMBER* own, NUMBER* total, long long size,
+                                          long long first, long long count, int n_processes, int me) {
+  for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < size; i += (long long)gridDim.x * blockDim.x) {
+    const long long k = i - first;
+    if (k >= 0 && k < count) {
+      NUMBER sum = 0;
+      for (int p = 0; p < n_processes; ++p) sum += p == me ? own[i] : parts[p * count + k];
+      total[i] = sum;
+    }
+    own[i] = 0;
+  }
+}
