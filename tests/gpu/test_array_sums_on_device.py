@@ -182,7 +182,7 @@ def threads_with_letters(device, n_processes):
 @pytest.mark.parametrize("n_processes", [2, 3, 5])
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_sums_by_mpi_of_any_number_of_processes_are_those_in_their_order(device, kind, n, n_processes, waits):
+def test_sums_by_mpi_of_any_number_of_processes_are_those_in_their_order(device, kind, n, n_processes):
     transports = threads_with_letters(device, n_processes)
     with ThreadPoolExecutor(n_processes) as threads:
         found = list(threads.map(lambda t: sums_on_device(t, MpiArraySum, n, kind), transports))
