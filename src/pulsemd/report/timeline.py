@@ -151,8 +151,8 @@ def _bar(
 
 
 def _kind(name: str) -> str:
-    """What a colour stands for: pulses of an exchange look alike, its begin and its end too."""
-    words = name.split()[-1] if name.startswith("pulse ") else name
+    """What a colour stands for: pulses of an exchange and sums look alike, its begin and its end too."""
+    words = name.split()[-1] if name.startswith(("pulse ", "sum ")) else name
     return words.rsplit(".", 1)[0] if words.startswith("halo.") else words
 
 
