@@ -15,6 +15,7 @@ import pytest
 from pulsemd.base.errors import ConfigError, PlanError, TransportError
 from pulsemd.halo import Transport, cartesian_plan, launch, plan_from_ids
 from pulsemd.halo.conformance import ONE_PULSE, RANKS, Field, run_conformance
+from pulsemd.halo.transports import mpi
 
 HAS_MPI = find_spec("mpi4py") is not None and (
     shutil.which("mpirun") or shutil.which("mpiexec") or (Path(sys.executable).parent / "mpirun").exists()
@@ -135,3 +136,18 @@ def test_result_that_cannot_be_sent_is_refused_with_the_function_that_returned_i
         ConfigError, match="returns_a_function returned what cannot be sent between processes"
     ):
         launch(2, f"{__name__}:returns_a_function", transport="shmem")
+
+
+def messages_in_parts(transport: Transport, payload: None) -> tuple[bool, bool]:
+    """Whether large messages arrive whole where MPI counts to few bytes."""
+    mpi._MOST_BYTES = 1000
+    sent = list(range(5000))
+    given = transport.broadcast(sent if transport.rank == 1 else None, root=1)
+    rows = np.arange(7000).reshape(-1, 7)
+    return given == sent, all(np.array_equal(found, rows) for found in transport.alltoall([rows, rows]))
+
+
+@pytest.mark.mpi
+@needs_mpi
+def test_messages_of_more_bytes_than_mpi_counts_arrive_whole() -> None:
+    assert launch(2, f"{__name__}:messages_in_parts", transport="mpi") == (True, True)

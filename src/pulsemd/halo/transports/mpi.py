@@ -21,6 +21,7 @@ from pulsemd.halo.transport import check_field
 
 _SPIN: Final = 1000
 _NAP: Final = 50e-6
+_MOST_BYTES: Final = 2**30  # of a message: MPI counts to 2^31
 
 
 def _world() -> Any:
@@ -148,7 +149,8 @@ class MpiTransport:
         size = np.array([len(blob)])
         self.wait([self.communicator.Ibcast(size, root)], f"broadcast from rank {root}")
         box = np.frombuffer(blob, np.uint8) if self.rank == root else np.empty(size[0], np.uint8)
-        self.wait([self.communicator.Ibcast(box, root)], f"broadcast from rank {root}")
+        requests = [self.communicator.Ibcast(part, root) for part in _parts(box)]
+        self.wait(requests, f"broadcast from rank {root}")
         return pickle.loads(box.data)
 
     def allgather(self, obj: Any) -> list[Any]:
@@ -172,7 +174,7 @@ class MpiTransport:
         return self._exchange([np.ascontiguousarray(a) for a in arrays], [np.empty(s, d) for d, s in kinds])
 
     def _exchange(self, sent: Sequence[NDArray[Any]], received: list[NDArray[Any]]) -> list[NDArray[Any]]:
-        """Fill ``received[r]`` by what rank r sends here; messages beyond 2 GiB in parts."""
+        """Fill ``received[r]`` by what rank r sends here; large messages in parts."""
         self._tags = (self._tags + 1) % 16384
         requests = []
         for peer in range(self.size):
@@ -305,4 +307,4 @@ class MpiReduce:
 def _parts(array: NDArray[Any]) -> list[NDArray[np.uint8]]:
     """Bytes of a contiguous array in parts that MPI can count."""
     flat = array.reshape(-1).view(np.uint8)
-    return [flat[start : start + 2**30] for start in range(0, len(flat), 2**30)]
+    return [flat[start : start + _MOST_BYTES] for start in range(0, len(flat), _MOST_BYTES)]
