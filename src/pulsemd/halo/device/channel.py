@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from pulsemd.base.errors import ConfigError, PlanError, TransportError
 from pulsemd.device.cuda import Kernel
+from pulsemd.halo.device.blocks import blocks_of_message
 from pulsemd.halo.device.buffers import TableBuffers, table_room
 from pulsemd.halo.device.cuda_programs import THREADS, WAYS, forward_program, reverse_program
 from pulsemd.halo.device.region import Region
@@ -116,12 +117,13 @@ class FusedChannel:
         self._way = "land" if transport.may_put else transport.options.way
         self.most = most
         self.row_bytes = array.shape[2] * array.dtype.itemsize
-        self._slots = self._buffer_rows = self._blocks = self._released = 0
+        self._slots = self._buffer_rows = self._rows = self._released = 0
         self._made_here = np.int32(0)
         self._signals: Region | None = None
         self._buffers: dict[str, Region] = {}
         self._under_way = ""
-        self._found_places: dict[str, int] = {}
+        self._rooms: dict[str, tuple[int, int]] = {}
+        self._shapes: dict[str, tuple[int, int]] = {}
         device = transport.device
         self._state = device.zeros(_STATE_WORDS, np.uint64)
         self._counters = device.zeros(0, np.uint32)
@@ -251,14 +253,14 @@ class FusedChannel:
         """
         kernels = {direction: self._kernel(direction) for direction in directions}
         rows = int(routes.tables[:, :, (N_SEND, N_RECV)].max(initial=0))
-        wanted = rows * max((units for _, units in kernels.values()), default=1)
-        blocks = min(MOST_PARTS, self._transport.options.blocks or -(-int(_GROWTH * wanted) // THREADS))
+        if rows > self._rows:
+            self._rows = int(_GROWTH * rows)
+        shapes = {direction: self._shape(*kernels[direction]) for direction in directions}
         released = 0 if self._releases is None else self._releases.generation
         made_here = np.int32(self.most > 0)
-        if blocks > _GROWTH * self._blocks:
-            self._blocks, moved = max(blocks, 1), True
-        if not moved and released == self._released and made_here == self._made_here:
+        if not moved and (shapes, released, made_here) == (self._shapes, self._released, self._made_here):
             return
+        self._shapes = shapes
         self._released, self._made_here = released, made_here
         self._launches = {direction: self._bind(direction, *kernels[direction]) for direction in directions}
         if self._forwards:
@@ -274,17 +276,24 @@ class FusedChannel:
             program, units = reverse_program(array.dtype, array.shape[2], self._way, transport.network)
         return transport.memory.kernel(program, f"halo_{direction}"), units
 
-    def _bind(self, direction: str, kernel: Kernel, units: int) -> list[Callable[[], None]]:
-        """The launches of an exchange: as many pulses in each as find a place on every device together."""
+    def _shape(self, kernel: Kernel, units: int) -> tuple[int, int]:
+        """Blocks of each message, and pulses of each launch: as many as find a place on every device together."""
         transport, n_local = self._transport, self._transport.n_local
-        places = self._places(kernel)
+        places, multiprocessors = self._room(kernel)
         if places < n_local:
             raise TransportError(
                 f"{self.description}: {n_local} plan-ranks of a process need as many blocks at once, the GPU's "
                 f"share is {places}; use fewer ranks per GPU"
             )
         pulses = min(self._slots, self.per_launch, places // n_local)
-        blocks = max(1, min(self._blocks, places // (n_local * pulses)))
+        messages = n_local * pulses
+        blocks = transport.options.blocks or blocks_of_message(self._rows * units, messages, multiprocessors)
+        return max(1, min(blocks, MOST_PARTS, places // messages)), pulses
+
+    def _bind(self, direction: str, kernel: Kernel, units: int) -> list[Callable[[], None]]:
+        """The launches of an exchange."""
+        transport, n_local = self._transport, self._transport.n_local
+        blocks, pulses = self._shapes[direction]
         released, released_state = (None, None)
         if self._releases is not None:
             released, released_state = self._releases._tables["forward"].messages, self._releases._state
@@ -315,13 +324,18 @@ class FusedChannel:
             )
         return launches
 
-    def _places(self, kernel: Kernel) -> int:
-        """Blocks of a kernel that an exchange may have at once, the least of all processes; collective when new."""
-        if kernel.name not in self._found_places:
-            own = kernel.blocks_per_multiprocessor(THREADS) * self._device.n_multiprocessors
-            shares = self._transport.each(lambda _, control: control.allgather(own))[0]
-            self._found_places[kernel.name] = int(min(shares) * self._transport.options.share)
-        return self._found_places[kernel.name]
+    def _room(self, kernel: Kernel) -> tuple[int, int]:
+        """Blocks of a kernel that an exchange may have at once, and multiprocessors; collective when new.
+
+        Both are the least of all processes.
+        """
+        if kernel.name not in self._rooms:
+            n = self._device.n_multiprocessors
+            own = kernel.blocks_per_multiprocessor(THREADS) * n, n
+            rooms = self._transport.each(lambda _, control: control.allgather(own))[0]
+            places, multiprocessors = (min(column) for column in zip(*rooms, strict=True))
+            self._rooms[kernel.name] = int(places * self._transport.options.share), multiprocessors
+        return self._rooms[kernel.name]
 
     def _bind_release(self) -> Callable[[], None]:
         transport = self._transport

@@ -58,7 +58,7 @@ class ExchangeOptions:
     way : {'land', 'pull', 'push'}
         How ghost rows go back, see reverse.cu; with peers that stores do not reach always 'land'.
     blocks : int
-        Blocks of each pulse; 0: chosen by the number of rows.
+        Blocks of each message; 0: chosen, see `blocks_of_message`.
     share : float
         Part of the GPU's places for blocks that one exchange may take.
     put_ranks : collection of int
