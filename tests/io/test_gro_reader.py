@@ -150,6 +150,14 @@ def test_gro_malformed_text_refused_with_line(
     assert caught.value.line == line
 
 
+@pytest.mark.parametrize("content", [b"TITLE\nREMARK    BOX\nATOM\n", bytes(range(256))])
+def test_gro_other_formats_are_refused_with_what_converts_them(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "conf.pdb"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"is no \.gro file.* gmx editconf -f \S+conf.pdb -o conf.gro"):
+        read_gro(path)
+
+
 def test_gro_missing_file_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"nowhere\.gro: cannot be read"):
         read_gro(tmp_path / "nowhere.gro")

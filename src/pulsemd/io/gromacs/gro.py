@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from os import PathLike
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,6 +145,11 @@ def _count(text: _Text) -> int:
     """Number of atoms of line 2, checked against the number of lines."""
     given = text.line(1).strip() if len(text.start) > 1 else ""
     if not given.removeprefix("-").isascii() or not given.removeprefix("-").isdigit():
+        if Path(text.path).suffix != ".gro":
+            raise InputError(
+                f"is no .gro file, and others are not read; gmx editconf -f {text.path} -o conf.gro makes one",
+                text.path,
+            )
         raise InputError(f"the number of atoms is expected in line 2, not {given[:30]!r}", text.path, 2)
     n = int(given)
     if n <= 0:
