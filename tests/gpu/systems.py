@@ -28,6 +28,17 @@ def bundled_system(name="water", **settings):
     return load(files.configuration, files.topology, files.parameters, **settings)
 
 
+def overlapping_waters():
+    """A single point of the bundled water with two oxygens 0.05 nm apart, and their repulsion, kJ/mol."""
+    system = bundled_system(nsteps=0)
+    o, h = system.topology.settle_atoms[[0, 100], 0]
+    r = np.array([0.04, 0.03, 0.0]) @ np.linalg.inv(system.box) * 2**32
+    for atom in range(3):
+        system.x[h + atom] = system.x[o + atom] + r.astype(np.int32)
+    kinds = system.topology.type_index[[o, h]]
+    return system, system.table.c12[kinds[0], kinds[1]] / 0.05**12
+
+
 MIXED_TOP = """
 [ defaults ]
 1 2 yes 0.5 0.5

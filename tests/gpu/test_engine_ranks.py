@@ -14,7 +14,7 @@ from pulsemd.engine.simulation import Simulation
 from pulsemd.halo import open_transport
 from pulsemd.halo.device.buffers import TABLES, TableBuffers
 from pulsemd.halo.device.local import local_transports
-from systems import MIXED_TOP, SITES_TOP, bundled_system, load, mixed_system
+from systems import MIXED_TOP, SITES_TOP, bundled_system, load, mixed_system, overlapping_waters
 
 pytestmark = pytest.mark.gpu
 STEPS = 60
@@ -119,6 +119,14 @@ def test_a_term_that_grows_longer_than_the_halo_is_found_again_by_the_host(devic
     ranks.run(STEPS)
     assert ranks.trajectory_hash() == alone.trajectory_hash()
     assert 0 < ranks.rank.searches_on_device < ranks.rank.n_searches - 1
+
+
+def test_a_single_point_of_overlapping_atoms_on_ranks_has_the_energy_of_one(device, caplog):
+    system, repulsion = overlapping_waters()
+    alone, ranks = on_one(system, "fast").evaluate(), on_ranks(system, 2, "fast").evaluate()
+    assert ranks["lj"] == pytest.approx(repulsion, rel=1e-4)
+    assert ranks["lj"] == pytest.approx(alone["lj"], rel=1e-6)
+    assert caplog.text.count("atoms overlap, a run cannot start so") >= 2
 
 
 def test_arrays_that_were_outgrown_are_freed_on_all_processes(device, monkeypatch):

@@ -21,7 +21,7 @@ from pulsemd.kernels.nonbonded import gpu as gpu_nonbonded
 from pulsemd.kernels.update import cuda_programs, gpu_kinetic
 from pulsemd.kernels.update import gpu as gpu_update
 from pulsemd.systems import list_systems
-from systems import bundled_system
+from systems import bundled_system, overlapping_waters
 
 pytestmark = pytest.mark.gpu
 
@@ -56,14 +56,8 @@ def test_lennard_jones_in_python_on_device_gives_the_energies_of_the_built_in_on
 
 @pytest.mark.parametrize("where", ["cpu", "cuda"])
 def test_a_single_point_of_overlapping_atoms_gives_its_energy_and_a_warning(device, caplog, where):
-    system = bundled_system(nsteps=0)
-    o, h = system.topology.settle_atoms[[0, 100], 0]
-    r = np.array([0.04, 0.03, 0.0]) @ np.linalg.inv(system.box) * 2**32
-    for atom in range(3):
-        system.x[h + atom] = system.x[o + atom] + r.astype(np.int32)
+    system, expected = overlapping_waters()
     energies = simulate(system, device=where).evaluate()
-    kinds = system.topology.type_index[[o, h]]
-    expected = system.table.c12[kinds[0], kinds[1]] / 0.05**12
     assert energies["lj"] == pytest.approx(expected, rel=1e-4)
     assert "atoms overlap, a run cannot start so" in caplog.text
 

@@ -114,6 +114,7 @@ class DevicePart:
             *exclusions,
             region=region,
             potential=system.pair_potential,
+            single_point=system.settings.nsteps == 0,
         )
         self.excluded_constants = system.excluded_constants(self.pairs.constants)
         self.exclusions = GpuExclusions(

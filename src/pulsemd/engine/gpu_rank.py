@@ -20,10 +20,10 @@ from pulsemd.device.mirror import Array, Mirror, Snapshots
 from pulsemd.device.overlap import Wait
 from pulsemd.domain.atoms import LocalAtoms
 from pulsemd.domain.grid import choose_grid
-from pulsemd.engine.blowup import Failure, find_overlap
+from pulsemd.engine.blowup import Failure
 from pulsemd.engine.cell import Cell
 from pulsemd.engine.coupling import StepFlags, degrees_of_freedom, kinetic_intervals, scales_box
-from pulsemd.engine.energies import FORCE_SCALE, N_PAIR_SUMS, N_SUMS, SLOTS, VIRIAL, StepSums
+from pulsemd.engine.energies import N_PAIR_SUMS, N_SUMS, SLOTS, VIRIAL, StepSums
 from pulsemd.engine.gpu_barostat import DeviceCells, gpu_cell
 from pulsemd.engine.gpu_constants import gpu_annealing, update_constants
 from pulsemd.engine.gpu_failure import failure_on_device
@@ -252,9 +252,9 @@ class GpuRank(GpuSteps):
         self.begin_step(StepFlags(self._first_step, energies=True))
         timer.run(self.force_phases())
         self.take_energies()()
-        f, gid = self.device.to_host(self.f), self.device.to_host(self._slots.gid)
+        found = self._owned_forces()[0]
         self._start_forces(energies=False, waters_started=False)
-        return gid[gid >= 0], np.ascontiguousarray(f[gid >= 0, :3])
+        return found
 
     def take_failure(self) -> Failure | None:
         """`failure`, which is then forgotten."""
@@ -426,17 +426,10 @@ class GpuRank(GpuSteps):
         if self._ahead is not None:
             self.search()
         super().evaluate(step, timer, coupled)
-        if self.system.settings.nsteps == 0 and find_overlap(self.system, *self._forces(step, timer)):
-            self._update.forget_error()  # an atom could not have moved, but it does not have to
 
-    def _forces(self, step: int, timer: PhaseTimer) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-        """Global ids and forces, kJ/mol/nm, of the current positions; waits for the device."""
-        self.begin_step(StepFlags(step))
-        timer.run(self.force_phases())
+    def _owned_forces(self) -> list[tuple[NDArray[np.int32], NDArray[Any]]]:
         f, gid = self.device.to_host(self.f), self.device.to_host(self._slots.gid)
-        self._start_forces(energies=False, waters_started=False)
-        scale = FORCE_SCALE if self.reproducible else 1.0
-        return gid[gid >= 0], f[gid >= 0, :3].astype(np.float64) / scale
+        return [(gid[gid >= 0], np.ascontiguousarray(f[gid >= 0, :3]))]
 
     def _moved_arrays(self) -> list[Any]:
         return [self._slots.x, self._update.velocities]

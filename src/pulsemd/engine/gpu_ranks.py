@@ -235,9 +235,8 @@ class GpuRanks(GpuSteps):
         self._sums.end()
         self._sums.add_energies()
         self.take_energies()()
-        found = [part.owned_forces() for part in self._parts]
-        for part in self._parts:
-            part.start_forces(energies=False, waters_started=False)
+        found = self._owned_forces()
+        self._restart_forces()
         return np.concatenate([gid for gid, _ in found]), np.concatenate([f for _, f in found])
 
     def take_failure(self) -> Failure | None:
@@ -344,6 +343,9 @@ class GpuRanks(GpuSteps):
 
     def _moved_arrays(self) -> list[Any]:
         return [array for part in self._parts for array in (part.slots.x, part.update.velocities)]
+
+    def _owned_forces(self) -> list[tuple[NDArray[np.int32], NDArray[Any]]]:
+        return [part.owned_forces() for part in self._parts]
 
     def _restart_forces(self) -> None:
         for part in self._parts:
