@@ -67,6 +67,7 @@ def test_rank_that_is_killed_ends_the_run_with_its_name_and_the_checkpoint_goes_
     said = process.communicate(timeout=120)[1]
     assert process.returncode == 5, said
     assert "killed by SIGKILL" in said
+    assert "to go on from the last checkpoint, give --restart out/checkpoint.pmd\n" in said
     assert not workers_of(process.pid)
     step = read_checkpoint(tmp_path / "out").step
     again = [*command, "--restart", "out", "--steps", str(step + 20)]

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pulsemd.base.errors import ConfigError, InputError, OutputError
+from pulsemd.base.errors import ConfigError, InputError, OutputError, PeerError
 from pulsemd.cli.request import RunRequest, input_files, output_options, run_options
 from pulsemd.cli.started import started_as
 from pulsemd.engine.device import choose_device, fit_device
@@ -76,7 +76,14 @@ def main(args: argparse.Namespace) -> int:
         mdp=mdp,
         **output,
     )
-    return _run_on_gpus(request, started is not None) if options.several_on_gpus else _run(request, started)
+    try:
+        return (
+            _run_on_gpus(request, started is not None) if options.several_on_gpus else _run(request, started)
+        )
+    except PeerError as error:
+        if request.out is not None and (request.out / NAME).exists():
+            error.add_note(f"to go on from the last checkpoint, give --restart {request.out / NAME}")
+        raise
 
 
 def _check_minimisation(args: argparse.Namespace) -> None:
