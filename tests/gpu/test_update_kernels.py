@@ -14,7 +14,13 @@ from pulsemd.kernels.constraints.virtual_sites import construct_sites, spread_si
 from pulsemd.kernels.update.control import NO_ERROR
 from pulsemd.kernels.update.gpu import GpuUpdate
 from pulsemd.kernels.update.gpu_tables import Thermostat, UpdateConstants
-from pulsemd.kernels.update.leapfrog import kinetic_sums, leapfrog_free, leapfrog_settle, new_scratch
+from pulsemd.kernels.update.leapfrog import (
+    KINETIC_SUMS,
+    kinetic_sums,
+    leapfrog_free,
+    leapfrog_settle,
+    new_scratch,
+)
 from pulsemd.topology.virtual_sites import Site, SiteKind, virtual_sites
 from systems import bundled_system
 
@@ -94,7 +100,7 @@ def test_coupling_on_device_equals_cpu(device, fixed):
     )
     update.sum_kinetic(3, True, True)
     control = update.read()
-    sums = np.zeros(5, np.int64 if fixed else np.float64)
+    sums = np.zeros(KINETIC_SUMS, np.int64 if fixed else np.float64)
     kinetic_sums(v, mass, n, fixed, sums)
     energy, momentum = (sums[0] / 2**20, sums[1:4] / 2**32) if fixed else (sums[0], sums[1:4])
     rtol = 0.0 if fixed else 1e-9

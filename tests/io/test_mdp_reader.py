@@ -187,7 +187,17 @@ def test_mdp_frozen_minimisation_with_the_barostat_of_the_run_accepted(tmp_path:
         ("define = POSRES\n", 1, "written as -D"),
         ("pcoupl = MTTK\n", 1, "supported: no, berendsen, c-rescale"),
         ("pcoupl = C-rescale\n", 1, "needs a temperature"),
-        ("pcoupl = berendsen\npcoupltype = anisotropic\n", 2, "supported: isotropic, semiisotropic"),
+        (
+            "pcoupl = berendsen\npcoupltype = surface-tension\n",
+            2,
+            "supported: isotropic, semiisotropic, anisotropic",
+        ),
+        (
+            f"{SCALED.replace('4.5e-5', '1 1 1 0 1 0').replace('ref-p = 1', 'ref-p = 1 1 1 0 0 0')}"
+            "pcoupltype = anisotropic\n",
+            3,
+            "shear of the box is not supported",
+        ),
         ("pcoupl = berendsen\ncompressibility = 4.5e-5\n", 1, "needs 1 value.s. of ref_p"),
         ("pcoupl = berendsen\nref-p = 1\ncompressibility = 1 2\n", 3, "needs 1 value.s. of compress"),
         ("pcoupl = berendsen\nref-p = 1\ncompressibility = 0\n", 3, "nor 0 in every direction"),
@@ -319,8 +329,14 @@ def test_mdp_barostat_without_nstpcouple_couples_25_times_in_tau_p(tmp_path: Pat
     assert (settings.nstpcouple, settings.tau_p, settings.ref_p) == (10, 1.0, (1.0,))
 
 
-def test_mdp_barostat_written_reads_back_to_the_same(tmp_path: Path) -> None:
-    text = SCALED.replace("4.5e-5", "4.5e-5 0").replace("= 1\n", "= 1 -50\n") + "pcoupltype = semiisotropic\n"
+@pytest.mark.parametrize(
+    ("kind", "soft", "wanted"),
+    [("semiisotropic", "4.5e-5 0", "1 -50"), ("anisotropic", "4.5e-5 0 3e-5 0 0 0", "1 -50 7 0 0 0")],
+)
+def test_mdp_barostat_written_reads_back_to_the_same(
+    tmp_path: Path, kind: str, soft: str, wanted: str
+) -> None:
+    text = SCALED.replace("4.5e-5", soft).replace("= 1\n", f"= {wanted}\n") + f"pcoupltype = {kind}\n"
     settings = read(tmp_path, text)
     again = read(tmp_path, to_mdp(settings))
     assert replace(again, ignored=()) == replace(settings, ignored=())

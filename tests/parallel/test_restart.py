@@ -64,11 +64,17 @@ def test_restart_of_a_peptide_in_water_gives_the_same_hash_and_files(tmp_path):
         ("semiisotropic", "c-rescale", "v-rescale"),
         ("isotropic", "parrinello-rahman", "nose-hoover"),
         ("semiisotropic", "parrinello-rahman", "v-rescale"),
+        ("anisotropic", "parrinello-rahman", "nose-hoover"),
+        ("anisotropic", "c-rescale", "md-vv"),
         ("isotropic", "c-rescale", "md-vv"),
     ],
 )
 def test_restart_with_a_barostat_on_other_ranks_gives_the_same_hash_and_files(pulsemd, kind, pcoupl, tcoupl):
-    values = {"isotropic": ("4.5e-5", "1"), "semiisotropic": ("4.5e-5 3e-5", "1 1")}[kind]
+    values = {
+        "isotropic": ("4.5e-5", "1"),
+        "semiisotropic": ("4.5e-5 3e-5", "1 1"),
+        "anisotropic": ("4.5e-5 3e-5 2e-5 0 0 0", "1 50 -50 0 0 0"),
+    }[kind]
     given = {"pcoupl": pcoupl, "pcoupltype": kind, "compressibility": values[0], "ref_p": values[1]}
     given |= {
         "nstpcouple": 3,

@@ -37,6 +37,7 @@ STILL = (
     "tcoupl = berendsen\ntc-grps = System\ntau-t = 1000000\nref-t = 0\nnsttcouple = 1\npcoupl = c-rescale\n"
 )
 LAYERS = "pcoupltype = semiisotropic\ncompressibility = 4.5e-5 3e-5\nref-p = 1 100\n"
+SIX = "pcoupltype = anisotropic\ncompressibility = 4.5e-5 3e-5 2e-5 0 0 0\nref-p = 1 -100 200 0 0 0\n"
 MOVING = "pcoupl = parrinello-rahman\n"
 HOOVER = (
     "tcoupl = nose-hoover\ntc-grps = System\ntau-t = 0.5\nref-t = 300\nnsttcouple = 1\nnh-chain-length = 1\n"
@@ -74,12 +75,34 @@ CASES = {
         REACTION_FIELD + HOOVER + MOVING + LAYERS,
         [[3.27854526, 0, 0], [0, 3.27854526, 0], [0, 0, 3.27861498]],
     ),
+    "anisotropic berendsen, PME": (
+        "water-ethanol",
+        PME + "pcoupl = berendsen\n" + SIX,
+        [[3.27756941, 0, 0], [0, 3.27777104, 0], [0, 0, 3.27807837]],
+    ),
+    "anisotropic berendsen, dodecahedron, reaction field": (
+        "peptide",
+        REACTION_FIELD + "pcoupl = berendsen\n" + SIX,
+        [[4.38072331, 0, 0], [0, 4.38200441, 0], [2.19036665, 2.1910072, 3.09867956]],
+    ),
+    "anisotropic parrinello-rahman and nose-hoover, reaction field": (
+        "water-ethanol",
+        REACTION_FIELD + HOOVER + MOVING + SIX,
+        [[3.27858932, 0, 0], [0, 3.27858662, 0], [0, 0, 3.27865275]],
+    ),
 }
 """Bundled system, settings, and the box in nm."""
 
 
-TEMPERATURES, CONSERVED = (6.033340, 120.028330, 136.319418), (-40840.995392, -40964.539831, -40936.933467)
-"""Of steps 0, 5 and 10 of the last case, K and kJ/mol."""
+ENERGIES = {
+    "semiisotropic parrinello-rahman and nose-hoover, reaction field": (
+        (6.033340, 120.028330, 136.319418), (-40840.995392, -40964.539831, -40936.933467),
+    ),
+    "anisotropic parrinello-rahman and nose-hoover, reaction field": (
+        (6.033340, 120.027784, 136.315509), (-40841.702931, -40965.371382, -40938.109927),
+    ),
+}  # fmt: skip
+"""Temperature, K, and conserved energy, kJ/mol, of steps 0, 5 and 10."""
 
 
 def start(folder, name, settings):
@@ -104,9 +127,10 @@ def test_box_with_a_barostat_follows_gmx(tmp_path, case):
     np.testing.assert_allclose(box, expected, rtol=0, atol=1e-4 * change)
 
 
-def test_kinetic_and_conserved_energy_with_nose_and_hoover_follow_gmx(tmp_path):
-    """As ``gmx_d energy`` has them of the last case."""
-    name, settings, _ = CASES["semiisotropic parrinello-rahman and nose-hoover, reaction field"]
+@pytest.mark.parametrize("case", ENERGIES)
+def test_kinetic_and_conserved_energy_with_nose_and_hoover_follow_gmx(tmp_path, case):
+    """As ``gmx_d energy`` has them."""
+    (name, settings, _), (temperatures, conserved) = CASES[case], ENERGIES[case]
     records = []
     with open_transport("loopback") as transport:
         simulation = Simulation(
@@ -115,5 +139,5 @@ def test_kinetic_and_conserved_energy_with_nose_and_hoover_follow_gmx(tmp_path):
         )  # fmt: skip
         simulation.run(STEPS + 1)
     found = np.array([[record["temperature"], record["conserved"]] for record in records])
-    np.testing.assert_allclose(found[:, 0], TEMPERATURES, atol=1e-3)
-    np.testing.assert_allclose(np.diff(found[:, 1]), np.diff(CONSERVED), atol=0.05)
+    np.testing.assert_allclose(found[:, 0], temperatures, atol=1e-3)
+    np.testing.assert_allclose(np.diff(found[:, 1]), np.diff(conserved), atol=0.05)

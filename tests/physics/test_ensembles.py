@@ -103,6 +103,26 @@ def test_box_of_stochastic_rescaling_is_as_wide_as_the_compressibility_makes_it(
     assert np.std(volumes) == pytest.approx(expected, rel=0.08)
 
 
+def test_edges_of_anisotropic_rescaling_vary_as_their_stiffness_makes_them_whatever_the_settings_assume():
+    """Variance kT softness / V of each logarithm, as of a harmonic crystal."""
+    s = replace(
+        read_settings(system_files("water").parameters)[0],
+        **PRESSURE
+        | {"pcoupl": "c-rescale", "tau_p": 0.2, "tcoupl": "v-rescale", "ref_t": 300.0, "ld_seed": 3},
+        pcoupltype="anisotropic",
+    )
+    s = replace(s, compressibility=(4.5e-5, 2e-5, 9e-5, 0, 0, 0), ref_p=(1.0, 300.0, -50.0, 0, 0, 0))
+    softness, volume, strain, found = np.array([9e-5, 4e-5, 2e-4]), 30.0, np.zeros(3), []
+    for step in range(20_000):
+        pressure = np.array(s.ref_p[:3]) - strain / softness
+        strain = strain + np.log(cell_factors(s, pressure, volume, s.nstpcouple * step))
+        found.append(strain)
+    expected = np.sqrt(BOLTZMANN * 300.0 * BAR * softness / volume)
+    np.testing.assert_allclose(np.std(found, axis=0), expected, rtol=0.15)
+    assert np.abs(np.mean(found, axis=0) / expected).max() < 0.4
+    assert np.abs(np.corrcoef(np.array(found).T)[np.triu_indices(3, 1)]).max() < 0.25
+
+
 def test_note_says_that_constraints_have_no_time_between_scalings():
     files = system_files("water")
     s = replace(read_settings(files.parameters)[0], pcoupl="c-rescale", nstpcouple=2)

@@ -29,28 +29,30 @@ def settings(pcoupltype, compressibility, ref_p):
 
 def test_box_of_fixed_height_has_the_energy_of_its_other_edges_and_keeps_its_height():
     fixed, free = (settings("semiisotropic", (4.5e-5, soft), (1.0, 1.0)) for soft in (0.0, 4.5e-5))
-    moving = Extended(inside=0.01)
+    moving = Extended(rates=(0.01, 0.01, 0.0))
     assert box_energy(fixed, moving, CELL) == box_energy(free, moving, CELL)
     assert box_energy(fixed, moving, CELL) > box_energy(fixed, Extended(), CELL)
     later = accelerate_box(fixed, moving, PRESSURE, CELL)
-    assert later.inside > moving.inside
+    assert later.rates[0] > moving.rates[0]
     factors, _ = move_box(fixed, later)
     assert factors[2] == 1.0 < factors[0] == factors[1]
 
 
 @pytest.mark.parametrize(
     ("pcoupltype", "soft", "wanted"),
-    [("isotropic", (4.5e-5,), (1.0,)), ("semiisotropic", (4.5e-5, 3e-5), (100.0, 100.0))],
+    [
+        ("isotropic", (4.5e-5,), (1.0,)),
+        ("semiisotropic", (4.5e-5, 3e-5), (100.0, 100.0)),
+        ("anisotropic", (4.5e-5, 3e-5, 1e-5, 0, 0, 0), (100.0, 100.0, 100.0, 0, 0, 0)),
+    ],
 )
 def test_energy_that_the_box_gains_is_the_work_of_the_pressure(pcoupltype, soft, wanted):
     """To first order in the interval: volume times pressure above the wanted one times the rate of each edge."""
-    s, before = settings(pcoupltype, soft, wanted), Extended(inside=0.02, along_z=0.02)
+    s, before = settings(pcoupltype, soft, wanted), Extended(rates=(0.02, 0.02, 0.02))
     after = accelerate_box(s, before, PRESSURE, CELL)
-    half = Extended(
-        inside=0.5 * (before.inside + after.inside), along_z=0.5 * (before.along_z + after.along_z)
-    )
+    half = 0.5 * (np.array(before.rates) + np.array(after.rates))
     gain = box_energy(s, after, CELL) - box_energy(s, before, CELL)
-    work = CELL.volume * float((half.rates * (PRESSURE - wanted[0])).sum()) * s.dt / BAR
+    work = CELL.volume * float((half * (PRESSURE - wanted[0])).sum()) * s.dt / BAR
     assert gain == pytest.approx(work, rel=1e-9)
 
 
@@ -67,3 +69,12 @@ def test_strain_is_what_a_skewed_cell_was_scaled_by():
     factors = np.array([1.01, 0.98, 1.003])
     cell = Cell(box, box)
     np.testing.assert_allclose(cell.scaled(factors).strain(cell), factors, rtol=1e-15)
+
+
+def test_rates_of_the_box_are_those_of_a_checkpoint_whether_x_and_y_differ_or_not():
+    for rates in ((0.1, 0.1, 0.2), (0.1, 0.3, 0.2)):
+        for others in ((), (1.0, 2.0)):
+            found = Extended(0.5, 0.6, rates, others)
+            assert Extended.unpack(found.values) == found
+    assert Extended.unpack((0.5, 0.6, 0.1, 0.2)) == Extended(0.5, 0.6, (0.1, 0.1, 0.2))
+    assert Extended.unpack(()) == Extended()

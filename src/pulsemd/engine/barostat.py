@@ -7,6 +7,7 @@ by the next step. What scaling changes is therefore the virial of all forces, th
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,11 +30,15 @@ UNDONE = 3
 """Steps after which a scaled box has no trace in the forces of constraints: one brings bonds back to their length, the
 next takes away the velocity that did it."""
 
+AXES = {"isotropic": (0, 0, 0), "semiisotropic": (0, 0, 1), "anisotropic": (0, 1, 2)}
+"""Which of the values of compressibility and ref_p is that of x, y and z; axes of the same scale alike."""
+
 NOISE = {
-    "isotropic": (1.0 / 3.0, 1.0 / 3.0),
-    "semiisotropic": (math.sqrt(2.0 / 3.0) / 2.0, math.sqrt(1.0 / 3.0)),
+    "isotropic": (1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0),
+    "semiisotropic": (math.sqrt(2.0 / 3.0) / 2.0, math.sqrt(2.0 / 3.0) / 2.0, math.sqrt(1.0 / 3.0)),
+    "anisotropic": (math.sqrt(1.0 / 3.0), math.sqrt(1.0 / 3.0), math.sqrt(1.0 / 3.0)),
 }
-"""Share that lengths along x and y, and along z, have of the noise of a volume."""
+"""Share that lengths along x, y and z have of the noise of a volume."""
 
 Float64 = NDArray[np.float64]
 
@@ -61,6 +66,18 @@ class Stress:
         return ((2.0 * self.kinetic + self.virial) / self.volume + beyond) * BAR
 
 
+def of_axes(s: RunSettings, values: Sequence[float]) -> Float64:
+    """The values of x, y and z (3,) of those that a setting has."""
+    found: Float64 = np.array(values, np.float64)[list(AXES[s.pcoupltype])]
+    return found
+
+
+def over_alike(s: RunSettings, values: Float64, divisors: Float64) -> Float64:
+    """Sum of values (3,) over that of divisors, of the axes that scale as x, y and z do, (3,)."""
+    axes = np.array(AXES[s.pcoupltype])
+    return np.array([values[axes == axis].sum() / divisors[axes == axis].sum() for axis in axes])
+
+
 def cell_factors(s: RunSettings, pressure: Float64, volume: float, step: int) -> Float64:
     """Factors (3,) on lengths along x, y, z that carry the cell through one coupling interval.
 
@@ -75,27 +92,19 @@ def cell_factors(s: RunSettings, pressure: Float64, volume: float, step: int) ->
     References
     ----------
     M. Bernetti, G. Bussi, J. Chem. Phys. 153, 114107 (2020), in the form of gmx 2022 for semi-isotropic coupling;
+    V. del Tatto, P. Raiteri, M. Bernetti, G. Bussi, Appl. Sci. 12, 1139 (2022), of lengths with noise of their own;
     H. J. C. Berendsen et al., J. Chem. Phys. 81, 3684 (1984).
     """
-    rate = s.nstpcouple * s.dt / s.tau_p
-    if s.pcoupltype == "isotropic":
-        parts = [(rate * s.compressibility[0], s.ref_p[0], pressure.mean())]
-    else:
-        inside = 0.5 * (pressure[0] + pressure[1])
-        found = zip(s.compressibility, s.ref_p, (inside, pressure[2]), strict=True)
-        parts = [(rate * soft, wanted, now) for soft, wanted, now in found]
-    strain = [-soft * (wanted - now) / 3.0 for soft, wanted, now in parts]
+    soft = s.nstpcouple * s.dt / s.tau_p * of_axes(s, s.compressibility)
+    strain: Float64 = -soft * (of_axes(s, s.ref_p) - over_alike(s, pressure, np.ones(3))) / 3.0
     if s.pcoupl == "berendsen":
-        factors = [1.0 + e for e in strain]
-    else:
-        kt = BOLTZMANN * s.baths[0].ref_t * BAR
-        noise = normals(s.ld_seed, STREAM_BAROSTAT, step, np.array([0]))[0]
-        widths = [math.sqrt(2.0 * kt * soft / volume) for soft, _, _ in parts]
-        factors = [
-            math.exp(e + w * c * float(z))
-            for e, w, c, z in zip(strain, widths, NOISE[s.pcoupltype], noise, strict=False)
-        ]
-    return np.array([factors[0], factors[0], factors[-1]])
+        return 1.0 + strain
+    kt = BOLTZMANN * s.baths[0].ref_t * BAR
+    noise = normals(s.ld_seed, STREAM_BAROSTAT, step, np.array([0]))[0, list(AXES[s.pcoupltype])]
+    factors: Float64 = np.exp(
+        strain + np.sqrt(2.0 * kt * soft / volume) * np.array(NOISE[s.pcoupltype]) * noise
+    )
+    return factors
 
 
 def scaling_work(
@@ -159,6 +168,14 @@ def check_barostat(s: RunSettings, topology: Topology, box: Float64) -> None:
         raise InputError(
             "pcoupl = parrinello-rahman with pcoupltype = semiisotropic needs a box whose third vector is along z; use "
             "pcoupl = c-rescale"
+        )
+    if (
+        s.pcoupl == "parrinello-rahman"
+        and s.pcoupltype == "anisotropic"
+        and (box - np.diag(np.diag(box))).any()
+    ):
+        raise InputError(
+            "pcoupl = parrinello-rahman with pcoupltype = anisotropic needs a rectangular box; use pcoupl = c-rescale"
         )
     kinds = {"position_restraint", "flat_bottom"} & {k for k, terms in topology.terms.items() if len(terms)}
     if s.pcoupl != "no" and kinds and s.refcoord_scaling != "all":

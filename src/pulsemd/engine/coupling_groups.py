@@ -12,7 +12,7 @@ from pulsemd.engine.system import System
 from pulsemd.forcefield.settings import RunSettings
 from pulsemd.halo import Transport
 from pulsemd.io.gromacs.groups import Groups
-from pulsemd.kernels.update.leapfrog import kinetic_sums, kinetic_sums_of_groups
+from pulsemd.kernels.update.leapfrog import KINETIC_SUMS, kinetic_sums, kinetic_sums_of_groups
 
 
 def groups_of_atoms(settings: RunSettings, groups: Groups) -> NDArray[np.int32] | None:
@@ -61,7 +61,7 @@ class CouplingGroups:
             self._of_atom, weights=system.topology.mass, minlength=n_groups
         ).astype(np.float64)
         self.rows = np.zeros(0, np.int32)
-        self._sums = np.zeros((n_groups, 5), np.int64 if fixed else np.float64)
+        self._sums = np.zeros((n_groups, KINETIC_SUMS), np.int64 if fixed else np.float64)
         self._reduce = transport.reduce(self._sums.size, self._sums.dtype)
 
     def bind(self, gid: NDArray[np.int32]) -> None:
@@ -83,5 +83,5 @@ class CouplingGroups:
             kinetic_sums(v, mass, n, self._fixed, self._sums[0])
         total = self._reduce.sum(self._sums.ravel()).reshape(self._sums.shape).astype(np.float64)
         if self._fixed:
-            total /= np.array([ENERGY_SCALE, *[MOMENTUM_SCALE] * 3, ENERGY_SCALE])
-        return Kinetic(total[:, 0], total[:, 1:4], total[:, 4])
+            total /= np.array([ENERGY_SCALE, *[MOMENTUM_SCALE] * 3, *[ENERGY_SCALE] * 2])
+        return Kinetic(total[:, 0], total[:, 1:4], total[:, 4:])

@@ -44,29 +44,29 @@ N_SUMS = N_PAIR_SUMS + len(BONDED) + 1
 
 @dataclass(frozen=True, eq=False)
 class Kinetic:
-    """Kinetic energy (g,) [kJ/mol], momentum (g, 3) [amu nm/ps], and kinetic energy along z (g,), by coupling group."""
+    """Kinetic energy (g,) [kJ/mol], momentum (g, 3) [amu nm/ps], and kinetic energy along y and z (g, 2), by coupling
+    group."""
 
     energy: NDArray[np.float64]
     momentum: NDArray[np.float64]
-    along_z: NDArray[np.float64]
+    along: NDArray[np.float64]
 
     @property
     def diagonal(self) -> NDArray[np.float64]:
-        """Kinetic energy along x, y and z (3,), kJ/mol; x and y, which no barostat tells apart, share theirs."""
-        energy, along_z = float(self.energy.sum()), float(self.along_z.sum())
-        inside = 0.5 * (energy - along_z)
-        return np.array([inside, inside, along_z])
+        """Kinetic energy along x, y and z (3,), kJ/mol."""
+        y, z = self.along.sum(0).tolist()
+        return np.array([float(self.energy.sum()) - y - z, y, z])
 
     def scaled(self, factors: NDArray[np.float64]) -> Kinetic:
         """Where velocities are multiplied by factors (g,); momentum stays that before."""
         square = factors * factors
-        return Kinetic(self.energy * square, self.momentum, self.along_z * square)
+        return Kinetic(self.energy * square, self.momentum, self.along * square[:, None])
 
     def without_drift(self, mass: NDArray[np.float64]) -> tuple[NDArray[np.float64], Kinetic]:
         """Velocity of the centre of mass (3,), nm/ps, and what is left without it; mass (g,) of the groups, amu."""
         com = self.momentum.sum(0) / mass.sum()
         lost = (self.momentum - 0.5 * mass[:, None] * com) * com
-        return com, Kinetic(self.energy - lost.sum(1), self.momentum, self.along_z - lost[:, 2])
+        return com, Kinetic(self.energy - lost.sum(1), self.momentum, self.along - lost[:, 1:])
 
 
 @dataclass(frozen=True, eq=False)

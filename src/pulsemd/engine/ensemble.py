@@ -110,7 +110,9 @@ class Ensemble:
     def drag(self, friction: Friction) -> Float64:
         """Factors (g, 3) on velocities in a step in which the box moves, beside those of a thermostat."""
         s = self._system.settings
-        kept: Float64 = 1.0 - s.nstpcouple * s.dt * self.extended.rates / (1.0 - friction.loss[:, None])
+        kept: Float64 = 1.0 - s.nstpcouple * s.dt * np.array(self.extended.rates) / (
+            1.0 - friction.loss[:, None]
+        )
         return kept
 
     def works(self) -> tuple[float, float]:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulsemd.base.units import BAR, BOLTZMANN
+from pulsemd.engine.barostat import of_axes, over_alike
 from pulsemd.engine.cell import Cell
 from pulsemd.forcefield.settings import HeatBath, RunSettings
 from pulsemd.kernels.update.chains import WEIGHTS, advance_chain
@@ -34,8 +35,8 @@ class Extended:
     ----------
     xi, friction : float, 1 and 1/ps
         Of the thermostat; the first is the time integral of the second.
-    inside, along_z : float, 1/ps
-        Relative rates of change of lengths along x and y, and along z.
+    rates : three float, 1/ps
+        Relative rates of change of lengths along x, y and z.
     others : tuple of float
         The first two of further coupling groups, or with velocity Verlet of further thermostats of chains, those of one
         group after the other.
@@ -43,20 +44,22 @@ class Extended:
 
     xi: float = 0.0
     friction: float = 0.0
-    inside: float = 0.0
-    along_z: float = 0.0
+    rates: tuple[float, float, float] = (0.0, 0.0, 0.0)
     others: tuple[float, ...] = ()
 
     @classmethod
     def unpack(cls, values: Sequence[float]) -> Extended:
         """From `values`; early files have none."""
-        xi, friction, inside, along_z = (*values, 0.0, 0.0, 0.0, 0.0)[:4]
-        return cls(xi, friction, inside, along_z, tuple(values[4:]))
+        xi, friction, x, z = (*values, 0.0, 0.0, 0.0, 0.0)[:4]
+        others = tuple(values[4:])
+        y, others = (others[-1], others[:-1]) if len(others) % 2 else (x, others)
+        return cls(xi, friction, (x, y, z), others)
 
     @property
     def values(self) -> tuple[float, ...]:
-        """All variables, in order."""
-        return (self.xi, self.friction, self.inside, self.along_z, *self.others)
+        """All variables, in order; the rate along y comes last, and only if it is not that along x."""
+        x, y, z = self.rates
+        return (self.xi, self.friction, x, z, *self.others, *((y,) if y != x else ()))
 
     @property
     def heat(self) -> tuple[Float64, Float64]:
@@ -68,11 +71,6 @@ class Extended:
         """The same with other variables of thermostats, (g,) each."""
         first, second, *others = np.stack([xi, friction], axis=1).ravel().tolist()
         return replace(self, xi=first, friction=second, others=tuple(others))
-
-    @property
-    def rates(self) -> Float64:
-        """Relative rates of lengths along x, y and z, (3,), 1/ps."""
-        return np.array([self.inside, self.inside, self.along_z])
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,44 +163,43 @@ def chain_energy(s: RunSettings, now: Extended, n_dof: Float64) -> float:
 
 
 def box_softness(s: RunSettings) -> Float64:
-    """Inverse masses of the box along x and y, and along z, times its longest edge, (2,), in 1/(bar ps^2)."""
-    soft: Float64 = 4.0 * math.pi**2 / (3.0 * s.tau_p**2) * np.broadcast_to(np.array(s.compressibility), (2,))
+    """Inverse masses of the box along x, y and z, times its longest edge, (3,), in 1/(bar ps^2)."""
+    soft: Float64 = 4.0 * math.pi**2 / (3.0 * s.tau_p**2) * of_axes(s, s.compressibility)
     return soft
 
 
 def box_masses(s: RunSettings, cell: Cell) -> Float64:
-    """Inverse masses of the box along x and y, and along z, (2,), in 1/(nm bar ps^2)."""
+    """Inverse masses of the box along x, y and z, (3,), in 1/(nm bar ps^2)."""
     return box_softness(s) / float(np.diag(cell.user_box).max())
 
 
 def accelerate_box(s: RunSettings, before: Extended, pressure: Float64, cell: Cell) -> Extended:
     """The rates of the box after one coupling interval; `pressure` (3,) in bar.
 
-    Where edges are of unequal length, gmx takes means of force over mass in place of the force over the whole mass,
-    which does not conserve its energy.
+    Where edges of unequal length scale alike, gmx takes means of force over mass in place of the force over the whole
+    mass, which does not conserve its energy.
     """
     interval, squares = s.nstpcouple * s.dt, (cell.user_box**2).sum(1)
-    pull = pressure - np.array(s.ref_p)[[0, 0, -1]]
-    if s.pcoupltype == "isotropic":
-        parts = np.full(2, pull.sum() / squares.sum())
-    else:
-        parts = np.array([pull[:2].sum() / squares[:2].sum(), pull[2] / squares[2]])
-    inside, along_z = interval * cell.volume * box_masses(s, cell) * parts
-    return replace(before, inside=before.inside + float(inside), along_z=before.along_z + float(along_z))
+    pull = over_alike(s, pressure - of_axes(s, s.ref_p), squares)
+    return _with_rates(before, np.array(before.rates) + interval * cell.volume * box_masses(s, cell) * pull)
 
 
 def move_box(s: RunSettings, before: Extended) -> tuple[Float64, Extended]:
     """Factors (3,) on lengths of one coupling interval, and the rates relative to the new lengths."""
-    interval = s.nstpcouple * s.dt
-    inside, along_z = 1.0 + interval * before.inside, 1.0 + interval * before.along_z
-    after = replace(before, inside=before.inside / inside, along_z=before.along_z / along_z)
-    return np.array([inside, inside, along_z]), after
+    rates = np.array(before.rates)
+    factors: Float64 = 1.0 + s.nstpcouple * s.dt * rates
+    return factors, _with_rates(before, rates / factors)
+
+
+def _with_rates(before: Extended, rates: Float64) -> Extended:
+    x, y, z = rates.tolist()
+    return replace(before, rates=(x, y, z))
 
 
 def box_energy(s: RunSettings, now: Extended, cell: Cell) -> float:
     """Energy of the box, kJ/mol: of its motion, and pressure times volume."""
-    inverse = box_masses(s, cell)[[0, 0, 1]]
-    squares = ((now.rates[:, None] * cell.user_box) ** 2).sum(1)
+    inverse = box_masses(s, cell)
+    squares = ((np.array(now.rates)[:, None] * cell.user_box) ** 2).sum(1)
     moving = inverse > 0.0  # the others are infinitely heavy
-    wanted = float(np.array(s.ref_p)[[0, 0, -1]].mean())
+    wanted = float(of_axes(s, s.ref_p).mean())
     return (float((squares[moving] / inverse[moving]).sum()) * 0.5 + wanted * cell.volume) / BAR

@@ -9,7 +9,7 @@ import numpy as np
 
 from pulsemd.base.units import BAR, BOLTZMANN
 from pulsemd.device.cuda import CudaDevice
-from pulsemd.engine.barostat import GROWTH, NOISE, SHRINKAGE, strain_message
+from pulsemd.engine.barostat import AXES, GROWTH, NOISE, SHRINKAGE, of_axes, strain_message
 from pulsemd.engine.cell import Cell
 from pulsemd.engine.coupling import StepFlags
 from pulsemd.engine.energies import N_SUMS, VIRIAL
@@ -29,16 +29,15 @@ from pulsemd.kernels.update.gpu_cell import BAROSTAT, Followers, GpuCell
 
 def barostat_record(system: System, constants: PairConstants) -> np.ndarray:
     """The record `BAROSTAT` of a system."""
-    s, isotropic = system.settings, system.settings.pcoupltype == "isotropic"
-    found = np.zeros(1, BAROSTAT)
-    found["soft"] = s.nstpcouple * s.dt / s.tau_p * np.array(s.compressibility)
-    found["wanted"], found["noise"] = s.ref_p, NOISE[s.pcoupltype]
+    s, found = system.settings, np.zeros(1, BAROSTAT)
+    found["soft"] = s.nstpcouple * s.dt / s.tau_p * of_axes(s, s.compressibility)
+    found["wanted"], found["noise"] = of_axes(s, s.ref_p), NOISE[s.pcoupltype]
     found["kt"], found["seed"] = BOLTZMANN * s.baths[0].ref_t * BAR, s.ld_seed
     found["lowest"], found["highest"] = 1.0 / (1.0 + SHRINKAGE), 1.0 + GROWTH
     found["interval"] = s.nstpcouple * s.dt
     if s.pcoupl == "parrinello-rahman":
         found["mass"] = box_softness(s)
-    found["isotropic"], found["stochastic"] = isotropic, s.pcoupl == "c-rescale"
+    found["axis"], found["stochastic"] = AXES[s.pcoupltype], s.pcoupl == "c-rescale"
     if constants.beta:
         charge = float(system.topology.charge.sum())
         found["background"] = background_energy(1.0, constants.beta, constants.coulomb_factor, charge)
@@ -126,6 +125,11 @@ class DeviceCells:
         """Device arrays that say what the cell is: one, or none without a barostat."""
         return tuple(cell.record for cell in self._cells[:1])
 
+    @property
+    def works(self) -> tuple[Any, ...]:
+        """Work of the barostat so far, of each rank here, in device memory."""
+        return tuple(cell.work for cell in self._cells)
+
     def begin_list(self) -> Cell:
         """The cell of a search that begins; waits for the device if there is a barostat."""
         if not self._cells:
@@ -138,7 +142,7 @@ class DeviceCells:
 
     def put(self, earlier: Continuation, searched: Cell) -> None:
         """Go on as a checkpoint has it, with the pair list of another cell."""
-        cell, rates = earlier.cell, (earlier.extended.inside, earlier.extended.along_z)
+        cell, rates = earlier.cell, earlier.extended.rates
         strain = cell.strain(searched)
         for part in self._cells:
             part.put(cell.box, cell.user_box, strain, earlier.barostat_work, rates)
@@ -155,14 +159,14 @@ class DeviceCells:
             for cell in self._cells:
                 cell.finish_step(offset, flags.sums, flags.barostat, flags.box_moves)
 
-    def read(self) -> tuple[Cell, float, tuple[float, float]]:
+    def read(self) -> tuple[Cell, float, tuple[float, float, float]]:
         """The cell now, work of the barostat so far, kJ/mol, and rates of a box that moves; waits for the device
         if there is a barostat."""
         if not self._cells:
-            return self._system.cell, 0.0, (0.0, 0.0)
+            return self._system.cell, 0.0, (0.0, 0.0, 0.0)
         record = self._cells[0].read()
-        inside, along_z = record["rates"].tolist()
-        return _cell_of(record), float(record["work"]), (inside, along_z)
+        x, y, z = record["rates"].tolist()
+        return _cell_of(record), float(record["work"]), (x, y, z)
 
     def in_copies(self, copies: Sequence[np.ndarray]) -> Cell:
         """The cell in copies of `words`."""

@@ -176,11 +176,11 @@ class GpuSteps(ABC):
         if self._trace is not None:
             self._trace.end()
         self._set_clock(flags.step)
-        self.begin_step(flags)
-        timer.run(self.force_phases())
         heat = [array for update in self._updates for array in update.kinetic.heat]
-        with self.device.current():
-            kept = [(array, array.copy()) for array in (*self._moved_arrays(), *heat)]
+        work = self._copies([*heat, *self._box.works])
+        self.begin_step(flags)
+        timer.run(self.force_phases())  # with them thermostats begin to act
+        kept = self._copies(self._moved_arrays()) + work
         timer.timed("update", self.update)
         with self.device.current():
             for array, copy in kept:
@@ -192,8 +192,7 @@ class GpuSteps(ABC):
         self._set_clock(step)
         self.begin_step(StepFlags(step))
         timer.run(self.force_phases())
-        with self.device.current():
-            kept = [(array, array.copy()) for array in self._moved_arrays()[::2]]
+        kept = self._copies(self._moved_arrays()[::2])
         for update in self._updates:
             self._reverse(update.velocities)
         moves = [update.moving(0, coupled=True) for update in self._updates]
@@ -204,6 +203,11 @@ class GpuSteps(ABC):
             for array, copy in kept:
                 array[...] = copy
         self._restart_forces()
+
+    def _copies(self, arrays: Sequence[Any]) -> list[tuple[Any, Any]]:
+        """Each of the arrays with a copy of now."""
+        with self.device.current():
+            return [(array, array.copy()) for array in arrays]
 
     def _reverse(self, velocities: Any) -> None:
         velocities.set(-self.device.to_host(velocities), stream=self.device.stream)
@@ -227,8 +231,7 @@ class GpuSteps(ABC):
 
     def read_extended(self) -> Extended:
         """Variables of thermostat and barostat now; waits for the device."""
-        inside, along_z = self._box.read()[2]
-        return Extended(inside=inside, along_z=along_z).with_heat(*self._updates[0].kinetic.read_heat())
+        return Extended(rates=self._box.read()[2]).with_heat(*self._updates[0].kinetic.read_heat())
 
     def read_cell(self) -> Cell:
         """The cell now; waits for the device."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pulsemd.engine.energies import ENERGY_SCALE, N_SUMS, StepSums
 from pulsemd.engine.gpu_part import DevicePart
+from pulsemd.kernels.update.leapfrog import KINETIC_SUMS
 
 if TYPE_CHECKING:
     from pulsemd.halo.device.transport import GpuTransport
@@ -60,7 +61,7 @@ class SumsOfRanks:
     def __init__(self, transport: GpuTransport, parts: Sequence[DevicePart], kind: Any) -> None:
         self._device, self._parts = transport.device, parts
         self._stream = self._device.new_stream(priority=-1)
-        n_kinetic = 5 * parts[0].update.kinetic.n_baths
+        n_kinetic = KINETIC_SUMS * parts[0].update.kinetic.n_baths
         self._reduce_kinetic = transport.reduce(n_kinetic, kind, self._stream)
         self._reduce_sums = transport.reduce(N_SUMS + 9, kind)
         self._kinetic_shares = self._device.zeros((len(parts), n_kinetic), kind)

@@ -70,7 +70,8 @@ class RunSettings:
     pcoupl : {'no', 'berendsen', 'c-rescale', 'parrinello-rahman'}
     tau_p : float, ps
     compressibility, ref_p : tuple of float, 1/bar and bar
-        One number for all directions, or with ``pcoupltype`` semiisotropic one for x and y and one for z.
+        One number for all directions, with ``pcoupltype`` semiisotropic one for x and y and one for z, with anisotropic
+        six, for xx, yy, zz, xy, xz and yz, of which the last three act on nothing.
     refcoord_scaling : {'no', 'com', 'all'}
         How reference positions of restraints follow the box; with a barostat only all is supported.
     ld_seed, gen_seed : int
@@ -145,7 +146,7 @@ class RunSettings:
     annealing_time: tuple[float, ...] = ()
     annealing_temp: tuple[float, ...] = ()
     pcoupl: Literal["no", "berendsen", "c-rescale", "parrinello-rahman"] = "no"
-    pcoupltype: Literal["isotropic", "semiisotropic"] = "isotropic"
+    pcoupltype: Literal["isotropic", "semiisotropic", "anisotropic"] = "isotropic"
     nstpcouple: int = 10
     tau_p: float = 1.0
     compressibility: tuple[float, ...] = ()

@@ -442,7 +442,7 @@ class _Reader:
             )
         if s.tau_p <= 0:
             self.refuse("tau_p", f"tau_p = {s.tau_p} must be positive: a time in ps, such as 2")
-        expected = 1 if s.pcoupltype == "isotropic" else 2
+        expected = {"isotropic": 1, "semiisotropic": 2, "anisotropic": 6}[s.pcoupltype]
         for name in ("compressibility", "ref_p"):
             if len(getattr(s, name)) != expected:
                 self.refuse(
@@ -450,6 +450,12 @@ class _Reader:
                     f"pcoupltype = {s.pcoupltype} needs {expected} value(s) of {name}, such as {_SUCH_AS[name]}",
                     "pcoupl",
                 )
+        if any(s.compressibility[3:]):
+            self.refuse(
+                "compressibility",
+                "pcoupltype = anisotropic: shear of the box is not supported; its last three values have to be 0",
+                "pcoupltype",
+            )
         if min(s.compressibility) < 0 or max(s.compressibility) == 0:
             self.refuse("compressibility", "compressibility must not be negative, nor 0 in every direction")
         if s.nstpcouple == -1:

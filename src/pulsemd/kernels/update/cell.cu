@@ -17,24 +17,34 @@ struct Cell {            // see gpu_cell.py
     double volume;       // at the last step that summed energies, nm^3
     double work_then;    // of the barostat before that step, kJ/mol
     double work;         // of it so far
-    double rates[2];     // relative rates of lengths along x and y, and along z, of a box that moves, 1/ps
+    double rates[3];     // relative rates of lengths along x, y and z, of a box that moves, 1/ps
     double refused[3];   // strain that the pair list is not good for
     long long stopped;   // step that would have led to it, -1: none; nothing is scaled from then on
 };
 
-struct Barostat {             // of inside (x and y) and z each, see gpu_cell.py
-    double soft[2];           // coupling interval / tau_p * compressibility, 1/bar
-    double wanted[2];         // bar
-    double noise[2];          // share of sqrt(2 kT soft / V) in the logarithm of a factor
+struct Barostat {             // of x, y and z each, see gpu_cell.py
+    double soft[3];           // coupling interval / tau_p * compressibility, 1/bar
+    double wanted[3];         // bar
+    double noise[3];          // share of sqrt(2 kT soft / V) in the logarithm of a factor
     double kt;                // bar nm^3
     double background;        // energy of the background of a net charge times the volume
     double dispersion_energy; // of the long-range correction, times the volume
     double dispersion_virial; // of it, times the volume
     double lowest, highest;   // strain that is allowed
     double interval;          // of coupling, ps
-    double mass[2];           // of a box that moves: inverse masses times its longest edge; 0: it does not
+    double mass[3];           // of a box that moves: inverse masses times its longest edge; 0: it does not
     long long seed;
-    int isotropic, stochastic;
+    int axis[3], stochastic;  // of equal numbers scale alike
+
+    // Sum of values over that of divisors, of the axes that scale as axis d does.
+    __device__ double over_alike(const double* values, const double* divisors, int d) const {
+        double sum = 0.0, divisor = 0.0;
+        for (int k = 0; k < 3; k++)
+            if (axis[k] == axis[d]) sum += values[k], divisor += divisors[k];
+        return sum / divisor;
+    }
+
+    __device__ bool moves() const { return mass[0] > 0.0 || mass[1] > 0.0 || mass[2] > 0.0; }
 };
 
 struct Followers {      // what other kernels read of the cell; null: there is none
@@ -74,36 +84,35 @@ __device__ void lead(const Cell& cell, const Followers& f) {
     f.mesh[10] = 1.0 / (PI * volume_of(box));
 }
 
-// Factors on lengths along x and y, and along z.
+// Factors on lengths along x, y and z.
 __device__ void choose_factors(const Barostat& b, const double* pressure, double volume, unsigned long long step,
                                double* factors) {
-    const double mean = (pressure[0] + pressure[1] + pressure[2]) / 3.0;
-    const double found[2] = {b.isotropic ? mean : 0.5 * (pressure[0] + pressure[1]), b.isotropic ? mean : pressure[2]};
+    const double ones[3] = {1.0, 1.0, 1.0};
     const Uniforms u = uniforms(b.seed, STREAM_BAROSTAT, step, 0);
-    const double first = normal(u), second = sqrt(-2.0 * log(u.of[2])) * cos(TWO_PI * u.of[3]);
-    const double numbers[2] = {first, b.isotropic ? first : second};
-    for (int k = 0; k < 2; k++) {
-        const double strain = -b.soft[k] * (b.wanted[k] - found[k]) / 3.0;
-        factors[k] = b.stochastic ? exp(strain + sqrt(2.0 * b.kt * b.soft[k] / volume) * b.noise[k] * numbers[k])
-                                  : 1.0 + strain;
+    const double numbers[3] = {normal(u), sqrt(-2.0 * log(u.of[2])) * cos(TWO_PI * u.of[3]),
+                               sqrt(-2.0 * log(u.of[0])) * sin(TWO_PI * u.of[1])};
+    for (int d = 0; d < 3; d++) {
+        const double strain = -b.soft[d] * (b.wanted[d] - b.over_alike(pressure, ones, d)) / 3.0;
+        const double width = sqrt(2.0 * b.kt * b.soft[d] / volume) * b.noise[d];
+        factors[d] = b.stochastic ? exp(strain + width * numbers[b.axis[d]]) : 1.0 + strain;
     }
 }
 
-// A cell with other lengths along x and y, and along z; false if the pair list is not good for it, or was not before.
+// A cell with other lengths along x, y and z; false if the pair list is not good for it, or was not before.
 __device__ bool stretch(Cell* cell, const Barostat& b, const double* factors, long long step) {
     if (cell->stopped >= 0) return false;
-    for (int d = 0; d < 3; d++) cell->refused[d] = cell->strain[d] * factors[d == 2];
+    for (int d = 0; d < 3; d++) cell->refused[d] = cell->strain[d] * factors[d];
     for (int d = 0; d < 3; d++)
         if (!(cell->refused[d] > b.lowest && cell->refused[d] < b.highest)) {
             cell->stopped = step;
             return false;
         }
     for (int d = 0; d < 3; d++) {
-        cell->factors[d] = factors[d == 2];
+        cell->factors[d] = factors[d];
         cell->strain[d] = cell->refused[d];
         for (int row = 0; row < 9; row += 3) {
-            cell->box[row + d] *= factors[d == 2];
-            cell->user_box[row + d] *= factors[d == 2];
+            cell->box[row + d] *= factors[d];
+            cell->user_box[row + d] *= factors[d];
         }
     }
     return true;
@@ -111,32 +120,38 @@ __device__ bool stretch(Cell* cell, const Barostat& b, const double* factors, lo
 
 // Of Parrinello and Rahman's box, see extended.py.
 struct MovingBox {
-    double squares[3], mass[2];  // of the vectors; inverse masses
+    double squares[3], mass[3];  // of the vectors; inverse masses
 
     __device__ MovingBox(const Cell& cell, const Barostat& b) {
         const double* box = cell.user_box;
         const double longest = fmax(box[0], fmax(box[4], box[8]));
-        for (int k = 0; k < 3; k++)
+        for (int k = 0; k < 3; k++) {
             squares[k] = box[3 * k] * box[3 * k] + box[3 * k + 1] * box[3 * k + 1] + box[3 * k + 2] * box[3 * k + 2];
-        for (int k = 0; k < 2; k++) mass[k] = b.mass[k] / longest;
+            mass[k] = b.mass[k] / longest;
+        }
     }
 
     __device__ double energy(const Cell& cell, const Barostat& b, double volume) const {
         const double* r = cell.rates;
         double motion = 0.0;  // a direction of no compressibility stands
-        if (mass[0] > 0.0) motion += 0.5 * r[0] * r[0] * (squares[0] + squares[1]) / mass[0];
-        if (mass[1] > 0.0) motion += 0.5 * r[1] * r[1] * squares[2] / mass[1];
-        return (motion + (2.0 * b.wanted[0] + b.wanted[1]) / 3.0 * volume) / BAR;
+        for (int k = 0; k < 3; k++)
+            if (mass[k] > 0.0) motion += 0.5 * r[k] * r[k] * squares[k] / mass[k];
+        return (motion + (b.wanted[0] + b.wanted[1] + b.wanted[2]) / 3.0 * volume) / BAR;
     }
 
     __device__ void accelerate(Cell* cell, const Barostat& b, const double* pressure) const {
-        const double inside = pressure[0] + pressure[1] - 2.0 * b.wanted[0], along_z = pressure[2] - b.wanted[1];
-        const double both = (inside + along_z) / (squares[0] + squares[1] + squares[2]);
         const double volume = volume_of(cell->box);
-        cell->rates[0] += b.interval * volume * mass[0] * (b.isotropic ? both : inside / (squares[0] + squares[1]));
-        cell->rates[1] += b.interval * volume * mass[1] * (b.isotropic ? both : along_z / squares[2]);
+        double pull[3];
+        for (int k = 0; k < 3; k++) pull[k] = pressure[k] - b.wanted[k];
+        for (int k = 0; k < 3; k++)
+            cell->rates[k] += b.interval * volume * mass[k] * b.over_alike(pull, squares, k);
     }
 };
+
+// Along x, y and z.
+__device__ void split(double all, const double* yz, double* found) {
+    found[0] = all - yz[0] - yz[1], found[1] = yz[0], found[2] = yz[1];
+}
 
 // sums : the virial, nine of them; constraints : that of constraint forces; both in order of rows
 // summed : 1: they are of this step; what its energies need is kept
@@ -148,39 +163,39 @@ extern "C" __global__ void scale_cell(const Sum* sums, const Sum* constraints, c
     const double volume = volume_of(cell->box), unit = FIXED ? 1.0 / ENERGY_SCALE : 1.0;
     const long long step = control->step + offset;
     if (summed) {
-        if (b.mass[0] > 0.0 || b.mass[1] > 0.0) cell->work = -MovingBox(*cell, b).energy(*cell, b, volume);
+        if (b.moves()) cell->work = -MovingBox(*cell, b).energy(*cell, b, volume);
         cell->volume = volume;
         cell->work_then = cell->work;
     }
-    double pressure[3], virial[3], after[3];
+    double pressure[3], virial[3], kinetic[3], after[3];
     if (couple) {
-        const double along_z = control->kinetic_z, inside = 0.5 * (control->kinetic - along_z);
-        after[0] = after[1] = 0.5 * (control->after - control->after_z), after[2] = control->after_z;
+        split(control->kinetic, control->kinetic_yz, kinetic);
+        split(control->after, control->after_yz, after);
         for (int d = 0; d < 3; d++) {
             virial[d] = (double(sums[4 * d]) + double(constraints[4 * d])) * unit + b.background / volume;
-            const double kinetic = d == 2 ? along_z : inside;
-            pressure[d] = ((2.0 * kinetic + virial[d]) / volume + b.dispersion_virial / (volume * volume)) * BAR;
+            pressure[d] = ((2.0 * kinetic[d] + virial[d]) / volume + b.dispersion_virial / (volume * volume)) * BAR;
         }
     }
     if (moves) {
-        const double factors[2] = {1.0 + b.interval * cell->rates[0], 1.0 + b.interval * cell->rates[1]};
+        double factors[3];
+        for (int k = 0; k < 3; k++) factors[k] = 1.0 + b.interval * cell->rates[k];
         if (stretch(cell, b, factors, step)) {
-            for (int k = 0; k < 2; k++) cell->rates[k] /= factors[k];
+            for (int k = 0; k < 3; k++) cell->rates[k] /= factors[k];
             lead(*cell, *followers);
         }
     }
     if (!couple) return;
-    if (b.mass[0] > 0.0 || b.mass[1] > 0.0) {
+    if (b.moves()) {
         MovingBox(*cell, b).accelerate(cell, b, pressure);
         return;
     }
     for (int d = 0; d < 3; d++) cell->factors[d] = 1.0;
-    double factors[2];
+    double factors[3];
     choose_factors(b, pressure, volume, step, factors);
     if (!stretch(cell, b, factors, step)) return;
-    cell->work += b.dispersion_energy / volume * (1.0 / (factors[0] * factors[0] * factors[1]) - 1.0);
+    cell->work += b.dispersion_energy / volume * (1.0 / (factors[0] * factors[1] * factors[2]) - 1.0);
     for (int d = 0; d < 3; d++) {
-        const double factor = factors[d == 2];
+        const double factor = factors[d];
         cell->work -= (factor - 1.0) * virial[d];
         if (b.stochastic) cell->work += after[d] * (1.0 / (factor * factor) - 1.0);
     }
@@ -210,7 +225,8 @@ extern "C" __global__ void drag_velocities(float4* v, int n, const Cell* cell, c
     if (row >= n || gid[row] < 0) return;
     const Bath& bath = baths_of(control)[group ? group[gid[row]] : 0];
     const double left = rubbed ? 1.0 - bath.loss : 1.0, per = barostat->interval;
-    const double inside = 1.0 - per * cell->rates[0] / left, along_z = 1.0 - per * cell->rates[1] / left;
+    double kept[3];
+    for (int d = 0; d < 3; d++) kept[d] = 1.0 - per * cell->rates[d] / left;
     const float4 old = v[row];
-    v[row] = make_float4(float(old.x * inside), float(old.y * inside), float(old.z * along_z), old.w);
+    v[row] = make_float4(float(old.x * kept[0]), float(old.y * kept[1]), float(old.z * kept[2]), old.w);
 }

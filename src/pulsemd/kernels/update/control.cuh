@@ -13,8 +13,9 @@ struct Control {
     double momentum[3];        // amu nm/ps, before
     unsigned blocks_done;      // of the running sum; wraps to 0
     unsigned n_baths;          // coupling groups; a `Bath` of each follows the record
-    double before_z, after_z;  // parts of before and after along z
-    double kinetic, kinetic_z; // of the energies of the last step that summed: means of these, or those of the full step
+    double before_yz[2], after_yz[2];  // parts of before and after along y and z
+    double kinetic, kinetic_yz[2];  // of the energies of the last step that summed: means of these, or those of the full
+                                    // step
     double work_then;          // given by the thermostats as those energies count it, kJ/mol
 };
 

@@ -19,10 +19,10 @@ _RECORD = [
     ("momentum", "<f8", 3),
     ("blocks_done", "<u4"),
     ("n_baths", "<u4"),
-    ("before_z", "<f8"),
-    ("after_z", "<f8"),
+    ("before_yz", "<f8", 2),
+    ("after_yz", "<f8", 2),
     ("kinetic", "<f8"),
-    ("kinetic_z", "<f8"),
+    ("kinetic_yz", "<f8", 2),
     ("work_then", "<f8"),
 ]
 _OF_BATH = ("scale", "kick", "loss", "xi", "friction", "before", "after", "kinetic")

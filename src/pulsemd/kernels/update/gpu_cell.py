@@ -20,7 +20,7 @@ CELL = np.dtype(
         ("volume", "<f8"),
         ("work_then", "<f8"),
         ("work", "<f8"),
-        ("rates", "<f8", 2),
+        ("rates", "<f8", 3),
         ("refused", "<f8", 3),
         ("stopped", "<i8"),
     ]
@@ -29,9 +29,9 @@ CELL = np.dtype(
 
 BAROSTAT = np.dtype(
     [
-        ("soft", "<f8", 2),
-        ("wanted", "<f8", 2),
-        ("noise", "<f8", 2),
+        ("soft", "<f8", 3),
+        ("wanted", "<f8", 3),
+        ("noise", "<f8", 3),
         ("kt", "<f8"),
         ("background", "<f8"),
         ("dispersion_energy", "<f8"),
@@ -39,9 +39,9 @@ BAROSTAT = np.dtype(
         ("lowest", "<f8"),
         ("highest", "<f8"),
         ("interval", "<f8"),
-        ("mass", "<f8", 2),
+        ("mass", "<f8", 3),
         ("seed", "<i8"),
-        ("isotropic", "<i4"),
+        ("axis", "<i4", 3),
         ("stochastic", "<i4"),
     ]
 )
@@ -96,7 +96,7 @@ class GpuCell:
 
     Attributes
     ----------
-    record : (43,) int64, device
+    record : (44,) int64, device
         The record `CELL`.
     """
 
@@ -127,7 +127,7 @@ class GpuCell:
         user_box: np.ndarray,
         strain: np.ndarray | float = 1.0,
         work: float = 0.0,
-        rates: tuple[float, float] = (0.0, 0.0),
+        rates: tuple[float, float, float] = (0.0, 0.0, 0.0),
     ) -> None:
         """Take a cell, and let everything follow from it; does not wait.
 
@@ -137,8 +137,8 @@ class GpuCell:
         strain : (3,) float64
             Lengths along x, y and z over those of the last search.
         work : float, kJ/mol, of the barostat so far
-        rates : two float, 1/ps
-            Relative rates of lengths along x and y, and along z, of a box that moves.
+        rates : three float, 1/ps
+            Relative rates of lengths along x, y and z, of a box that moves.
         """
         record = np.zeros(1, CELL)
         record["box"], record["user_box"], record["strain"], record["rates"] = box, user_box, strain, rates
@@ -151,6 +151,12 @@ class GpuCell:
         """Of the barostat's noise, (1,) float64, device, bar nm^3."""
         place = BAROSTAT.fields["kt"][1]
         return self._barostat[place : place + 8].view(np.float64)
+
+    @property
+    def work(self) -> Any:
+        """Work of the barostat so far, a word of `record`."""
+        place = CELL.fields["work"][1] // 8
+        return self.record[place : place + 1]
 
     def follow(self) -> None:
         """Let everything follow from the cell again; does not wait."""

@@ -14,6 +14,7 @@ from pulsemd.kernels.update.control import as_control, heat_words
 from pulsemd.kernels.update.cuda_programs import SUM_THREADS, kinetic_program
 from pulsemd.kernels.update.gpu_chains import GpuChains
 from pulsemd.kernels.update.gpu_tables import UpdateConstants
+from pulsemd.kernels.update.leapfrog import KINETIC_SUMS
 
 _BLOCKS_PER_MULTIPROCESSOR = 2
 
@@ -38,7 +39,7 @@ class GpuKinetic:
     thermostats : (n_baths, 10) float64, device
         `UpdateConstants.thermostat_words`.
     chains : GpuChains or None
-    share : (5 n_baths,) int64 or float64, device, or None
+    share : (6 n_baths,) int64 or float64, device, or None
         Where the sums of one rank of several go.
     stream : stream of the device, or None
         Where the sums run.
@@ -52,7 +53,7 @@ class GpuKinetic:
         self.chains = None if constants.chains is None else GpuChains(device, constants.chains)
         self._blocks = _BLOCKS_PER_MULTIPROCESSOR * device.n_multiprocessors
         kind = np.int64 if fixed else np.float64
-        self._partial = device.empty((self.n_baths * self._blocks, 5), kind)
+        self._partial = device.empty((self.n_baths * self._blocks, KINETIC_SUMS), kind)
         self.share: Any = None
         self.stream: Any = None
 
@@ -105,7 +106,7 @@ class GpuKinetic:
         )  # fmt: skip
 
     def bind_couple(self, totals: Any, flags: tuple[int, ...]) -> Callable[[], None]:
-        """A launch that uses the sums over all ranks, (5 n_baths,) on the device."""
+        """A launch that uses the sums over all ranks, (6 n_baths,) on the device."""
         kernel = self._device.kernel(self._program, "couple_ranks")
         return kernel.bind(1, 1, totals, *self._tables(flags), stream=self.stream)
 

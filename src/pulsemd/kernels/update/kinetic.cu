@@ -14,27 +14,30 @@
 constexpr double MOMENTUM_SCALE = 4294967296.0;  // units per amu nm/ps
 
 struct KineticSums {
-    Sum energy, x, y, z, along_z;  // kinetic energy, momentum, kinetic energy along z
+    Sum energy, x, y, z, along_y, along_z;  // kinetic energy, momentum, kinetic energy along y and z
 
     __device__ __forceinline__ void operator+=(const KineticSums& other) {
-        energy += other.energy, x += other.x, y += other.y, z += other.z, along_z += other.along_z;
+        energy += other.energy, x += other.x, y += other.y, z += other.z;
+        along_y += other.along_y, along_z += other.along_z;
     }
 };
 
 __device__ __forceinline__ KineticSums of_atom(double mass, double vx, double vy, double vz) {
-    const double energy = 0.5 * mass * (vx * vx + vy * vy + vz * vz), along_z = 0.5 * mass * vz * vz;
+    const double energy = 0.5 * mass * (vx * vx + vy * vy + vz * vz);
+    const double along_y = 0.5 * mass * vy * vy, along_z = 0.5 * mass * vz * vz;
 #if FIXED
     return {rounded(energy, ENERGY_SCALE), rounded(mass * vx, MOMENTUM_SCALE), rounded(mass * vy, MOMENTUM_SCALE),
-            rounded(mass * vz, MOMENTUM_SCALE), rounded(along_z, ENERGY_SCALE)};
+            rounded(mass * vz, MOMENTUM_SCALE), rounded(along_y, ENERGY_SCALE), rounded(along_z, ENERGY_SCALE)};
 #else
-    return {energy, mass * vx, mass * vy, mass * vz, along_z};
+    return {energy, mass * vx, mass * vy, mass * vz, along_y, along_z};
 #endif
 }
 
 // The sum over all threads of the block, in thread 0.
 __device__ __forceinline__ KineticSums block_sum(KineticSums mine) {
     __shared__ KineticSums of_warp[THREADS / 32];
-    mine = {warp_sum(mine.energy), warp_sum(mine.x), warp_sum(mine.y), warp_sum(mine.z), warp_sum(mine.along_z)};
+    mine = {warp_sum(mine.energy), warp_sum(mine.x), warp_sum(mine.y), warp_sum(mine.z), warp_sum(mine.along_y),
+            warp_sum(mine.along_z)};
     if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = mine;
     __syncthreads();
     if (threadIdx.x == 0)
@@ -74,27 +77,34 @@ __device__ double rub(Bath& bath, const Thermostat& t, double kinetic) {
 
 // Of all atoms or a group.
 struct Motion {
-    double energy, along_z;
+    double energy, yz[2];  // all of it, and along y and z
     Vec momentum;
 
     __device__ explicit Motion(const KineticSums& sums) {
         const double e_unit = FIXED ? 1.0 / ENERGY_SCALE : 1.0, p_unit = FIXED ? 1.0 / MOMENTUM_SCALE : 1.0;
-        energy = sums.energy * e_unit, along_z = sums.along_z * e_unit;
+        energy = sums.energy * e_unit, yz[0] = sums.along_y * e_unit, yz[1] = sums.along_z * e_unit;
         momentum = {sums.x * p_unit, sums.y * p_unit, sums.z * p_unit};
     }
 
     // What is left without the velocity of the centre of mass of all groups.
     __device__ void slow_down(double mass, Vec com) {
         energy -= dot(momentum - (0.5 * mass) * com, com);
-        along_z -= (momentum.z - 0.5 * mass * com.z) * com.z;
+        yz[0] -= (momentum.y - 0.5 * mass * com.y) * com.y;
+        yz[1] -= (momentum.z - 0.5 * mass * com.z) * com.z;
+    }
+
+    // After velocities were multiplied by a factor.
+    __device__ void scale(double factor) {
+        const double square = factor * factor;
+        energy *= square, yz[0] *= square, yz[1] *= square;
     }
 };
 
 // Let the thermostat of a group act on a step and on the motion before it; the energy that it gives.
 __device__ double heat(Bath& bath, const Thermostat& t, Motion& old, unsigned long long step, int group) {
     bath.scale = t.weak > 0.0 ? berendsen_factor(t, old.energy) : v_rescale_factor(t, old.energy, step, group);
-    const double square = bath.scale * bath.scale, given = old.energy * (square - 1.0);
-    old.energy *= square, old.along_z *= square;
+    const double given = old.energy * (bath.scale * bath.scale - 1.0);
+    old.scale(bath.scale);
     return given;
 }
 
@@ -105,7 +115,7 @@ __device__ double rub_by_chain(Chain chain, Motion& old, bool begins, double& en
     double scale = 1.0;
     if (!begins) {
         scale = chain.advance(old.energy);
-        old.energy *= scale * scale, old.along_z *= scale * scale;
+        old.scale(scale);
     }
     ended += chain.energy();
     scale *= chain.advance(old.energy);
@@ -120,7 +130,7 @@ __device__ void couple(Control* control, const Thermostat* thermostats, const Ch
     for (int g = 0; g < control->n_baths; g++)
         momentum = momentum + Motion(sums[g]).momentum, total_mass += thermostats[g].mass;
     const Vec com = {momentum.x / total_mass, momentum.y / total_mass, momentum.z / total_mass};
-    control->before = control->before_z = 0.0;
+    control->before = control->before_yz[0] = control->before_yz[1] = 0.0;
     const bool full = thermostats->kick < 1.0;  // energies are then those before the thermostats
     const long long step = control->step + offset;
     double work_then = control->work;
@@ -141,12 +151,14 @@ __device__ void couple(Control* control, const Thermostat* thermostats, const Ch
             given += heat(bath, t, old, step, g);
         const Motion& counted = full ? found : old;
         bath.before = bath.kinetic = counted.energy;
-        control->before += counted.energy, control->before_z += counted.along_z;
+        control->before += counted.energy;
+        for (int d = 0; d < 2; d++) control->before_yz[d] += counted.yz[d];
     }
     control->work = swings ? -stored : control->work + given;
     if (swings) work_then = -ended;
     control->work_then = full ? work_then : control->work;
-    control->kinetic = control->before, control->kinetic_z = control->before_z;
+    control->kinetic = control->before;
+    for (int d = 0; d < 2; d++) control->kinetic_yz[d] = control->before_yz[d];
     const double p[3] = {momentum.x, momentum.y, momentum.z}, v[3] = {com.x, com.y, com.z};
     for (int d = 0; d < 3; d++) control->momentum[d] = p[d], control->com[d] = remove_com ? v[d] : 0.0;
 }
@@ -164,17 +176,18 @@ __device__ void use_sums(const KineticSums* sums, Control* control, const Thermo
         return couple(control, thermostats, chains, sums, offset, is_due(control, offset, thermostat_interval),
                       is_due(control, offset, com_interval));
     const bool full = thermostats->kick < 1.0;
-    control->after = control->after_z = 0.0;
+    control->after = control->after_yz[0] = control->after_yz[1] = 0.0;
     for (int g = 0; g < control->n_baths; g++) {
         const Motion now(sums[g]);
         Bath& bath = baths_of(control)[g];
         bath.after = now.energy;
         if (!full) bath.kinetic = 0.5 * (bath.before + bath.after);
-        control->after += now.energy, control->after_z += now.along_z;
+        control->after += now.energy;
+        for (int d = 0; d < 2; d++) control->after_yz[d] += now.yz[d];
     }
     if (full) return;
     control->kinetic = 0.5 * (control->before + control->after);
-    control->kinetic_z = 0.5 * (control->before_z + control->after_z);
+    for (int d = 0; d < 2; d++) control->kinetic_yz[d] = 0.5 * (control->before_yz[d] + control->after_yz[d]);
 }
 
 // One row of blocks for each coupling group. partial : (gridDim.y, gridDim.x) scratch
@@ -190,7 +203,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     __shared__ KineticSums totals[MAX_BATHS];
     wait_here(WAIT_FIRST, wait);
     let_later_start();
-    KineticSums mine = {0, 0, 0, 0, 0};
+    KineticSums mine = {0, 0, 0, 0, 0, 0};
     for (int row = blockIdx.x * THREADS + threadIdx.x; row < n; row += gridDim.x * THREADS) {
         const double m = mass[row];
         if (gridDim.y > 1 && (m == 0.0 || group[gid[row]] != blockIdx.y)) continue;
@@ -208,7 +221,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (!last) return;
     __threadfence();
     for (int g = 0; g < gridDim.y; g++) {
-        mine = {0, 0, 0, 0, 0};
+        mine = {0, 0, 0, 0, 0, 0};
         for (int block = threadIdx.x; block < gridDim.x; block += THREADS) mine += partial[g * gridDim.x + block];
         mine = block_sum(mine);
         if (threadIdx.x == 0) totals[g] = mine;

@@ -27,6 +27,9 @@ MAX_MOVE = 2.0**30
 _V, _F, _U, _C = 6, 15, 24, 33
 _LATTICE = 2.0**-32
 
+KINETIC_SUMS = 6
+"""Sums of `kinetic_sums`."""
+
 
 def new_scratch() -> np.ndarray:
     """Scratch of the update kernels, (SCRATCH_ROWS * BLOCK,) float64."""
@@ -245,8 +248,8 @@ def kinetic_sums(v, mass, n_owned, fixed, out):
     n_owned : int
     fixed : bool
         Round each atom's terms to fixed point (2^20 per kJ/mol, 2^32 per amu nm/ps).
-    out : (5,) float64 or int64
-        OUTPUT: sum of m v^2 / 2 [kJ/mol], the momentum [amu nm/ps], and the part of the first sum along z.
+    out : (KINETIC_SUMS,) float64 or int64
+        OUTPUT: sum of m v^2 / 2 [kJ/mol], the momentum [amu nm/ps], and the parts of the first sum along y and z.
     """
     out[:] = 0
     for r in range(n_owned):
@@ -255,7 +258,7 @@ def kinetic_sums(v, mass, n_owned, fixed, out):
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def kinetic_sums_of_groups(v, mass, group, n_owned, fixed, out):
-    """The same for each group (n_local,) int32 of atoms; out : (groups, 5)."""
+    """The same for each group (n_local,) int32 of atoms; out : (groups, KINETIC_SUMS)."""
     out[:] = 0
     for r in range(n_owned):
         _add_kinetic(v, r, mass[r], fixed, out[group[r]])
@@ -270,10 +273,12 @@ def _add_kinetic(v, r, m, fixed, out):
         out[1] += np.int64(np.rint(m * vx * 4294967296.0))
         out[2] += np.int64(np.rint(m * vy * 4294967296.0))
         out[3] += np.int64(np.rint(m * vz * 4294967296.0))
-        out[4] += np.int64(np.rint(0.5 * m * vz * vz * 1048576.0))
+        out[4] += np.int64(np.rint(0.5 * m * vy * vy * 1048576.0))
+        out[5] += np.int64(np.rint(0.5 * m * vz * vz * 1048576.0))
     else:
         out[0] += e
         out[1] += m * vx
         out[2] += m * vy
         out[3] += m * vz
-        out[4] += 0.5 * m * vz * vz
+        out[4] += 0.5 * m * vy * vy
+        out[5] += 0.5 * m * vz * vz
