@@ -273,6 +273,7 @@ def test_restart_with_another_setting_is_refused_by_name(tmp_path, capsys, water
     code, said = attempt(tmp_path, capsys, write_input(tmp_path, **change), "--restart", tmp_path / "out")
     assert code == 3
     assert what in said
+    assert "others need a new run, from the final.gro of this one" in said
 
 
 def test_restart_with_another_precision_or_nothing_to_do_is_refused(tmp_path, capsys, water):
@@ -284,6 +285,15 @@ def test_restart_with_another_precision_or_nothing_to_do_is_refused(tmp_path, ca
     code, said = attempt(tmp_path, capsys, water, *again)
     assert code == 2
     assert "has come to step 10 of 10 already" in said
+
+
+def test_restart_from_a_checkpoint_that_is_not_there_is_refused_as_such(tmp_path, capsys, water):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "energies.csv").write_text("step\n")
+    for given, missing in ((tmp_path / "nowhere", "nowhere"), (tmp_path / "out", "out/checkpoint.pmd")):
+        code, said = attempt(tmp_path, capsys, water, "--restart", given)
+        assert code == 3
+        assert f"{missing}: does not exist; give a checkpoint" in said
 
 
 def test_restart_repairs_half_records_and_refuses_missing_frames(tmp_path, capsys, water):

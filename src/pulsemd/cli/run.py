@@ -14,7 +14,7 @@ from pulsemd.cli.request import RunRequest, input_files, output_options, run_opt
 from pulsemd.cli.started import started_as
 from pulsemd.engine.device import choose_device, fit_device
 from pulsemd.halo import launch, launch_gpus, open_transport
-from pulsemd.io.checkpoint import NAME
+from pulsemd.io.checkpoint import NAME, PREVIOUS
 from pulsemd.io.gromacs.mdp import read_settings
 from pulsemd.io.gromacs.system import read_top
 from pulsemd.io.output import make_folder
@@ -165,11 +165,20 @@ def _overrides(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _checkpoint_file(args: argparse.Namespace) -> Path | None:
-    """The checkpoint to go on from; a folder stands for the newest one in it."""
+    """The checkpoint to go on from; a folder stands for the newest one in it.
+
+    Raises
+    ------
+    InputError
+        If there is none, before anything is said about the results beside it.
+    """
     if args.restart is None:
         return None
     path = Path(args.restart)
-    return path / NAME if path.is_dir() else path
+    file = path / NAME if path.is_dir() else path
+    if not file.exists() and not file.with_name(PREVIOUS).exists():
+        raise InputError("does not exist; give a checkpoint, or the folder of a run that has one", file)
+    return file
 
 
 def _same_folder(a: Path, b: Path) -> bool:

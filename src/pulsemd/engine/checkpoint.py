@@ -161,7 +161,8 @@ def _same_settings(path: str | PathLike[str], checkpoint: Checkpoint, settings: 
         if name not in MAY_DIFFER and value != earlier:
             raise InputError(
                 f"{name} is {earlier} there and {value} now; a run is continued with the settings it began with, "
-                "except for nsteps, what is written and how often",
+                "except for nsteps, what is written and how often; others need a new run, from the final.gro of "
+                "this one",
                 path,
             )
     return settings
