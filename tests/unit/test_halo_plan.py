@@ -136,3 +136,18 @@ def test_rows_that_int32_would_change_are_refused(rows: object, message: str) ->
 
 def test_rows_of_an_empty_list_are_whole_numbers() -> None:
     assert one_rank_pulse(send_rows=[], depends=np.empty(0)).n_send == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (((10, 12), (3,), 0, 1), "each needs one value for every dimension"),
+        (((10, 12), (3, 1), 3, 1), "a rank from 0 to the ranks of the grid less one"),
+        (((10.5, 12), (3, 1), 0, 1), "needs whole numbers"),
+        (((10, 12), (3, 1), 0, (1, 2)), "needs whole numbers"),
+        (((10, 0), (3, 1), 0, 1), "cells and ranks in every dimension"),
+    ],
+)
+def test_cartesian_plan_of_what_fits_not_together_says_what_it_needs(given: tuple, message: str) -> None:
+    with pytest.raises(PlanError, match=message):
+        cartesian_plan(*given)

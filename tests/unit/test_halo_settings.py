@@ -21,6 +21,12 @@ def test_open_transport_with_an_unknown_name_lists_the_known_ones() -> None:
         open_transport("ucx")
 
 
+def test_rung_between_gpus_asked_of_cpus_is_refused_with_what_takes_it() -> None:
+    for ask in (lambda: open_transport("nccl"), lambda: launch(2, "module:function", transport="nccl")):
+        with pytest.raises(ConfigError, match="between GPUs are for launch_gpus"):
+            ask()
+
+
 def test_launch_with_a_target_that_is_no_function_is_refused() -> None:
     with pytest.raises(ConfigError, match="module:function"):
         launch(2, "module.function")

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
+from numbers import Integral
 
 import numpy as np
 from numpy.typing import NDArray
@@ -142,10 +143,15 @@ def cartesian_plan(
     sequence = tuple(reversed(range(n_dims))) if order is None else tuple(order)
     if not len(rank_grid) == len(sides) == n_dims or sorted(sequence) != list(range(n_dims)):
         raise PlanError(
-            f"cartesian: shape {shape}, rank_grid {rank_grid}, periodic {sides}, order {sequence} differ"
+            f"cartesian: shape {shape}, rank_grid {rank_grid}, periodic {sides}, order {sequence}: each needs one "
+            "value for every dimension, and order every dimension once"
         )
-    if min(shape) < 1 or min(rank_grid) < 1 or width < 0 or not 0 <= rank < prod(rank_grid):
-        raise PlanError(f"cartesian: rank {rank} of grid {rank_grid} over {shape} cells with width {width}")
+    whole = all(isinstance(number, Integral) for number in (*shape, *rank_grid, rank, width))
+    if not whole or min(shape) < 1 or min(rank_grid) < 1 or width < 0 or not 0 <= rank < prod(rank_grid):
+        raise PlanError(
+            f"cartesian: rank {rank} of grid {rank_grid} over {shape} cells with width {width}; needs whole numbers, "
+            "cells and ranks in every dimension, a rank from 0 to the ranks of the grid less one, and a width from 0"
+        )
     blocks = _Blocks(tuple(shape), tuple(rank_grid), width, sides)
     messages = list(blocks.direct() if kind == "direct" else blocks.staged(sequence))
     return _plan(blocks, messages, rank, kind)

@@ -24,7 +24,7 @@ from pulsemd.halo.agreement import received
 from pulsemd.halo.control import Control
 from pulsemd.halo.heap import SharedHeap
 from pulsemd.halo.mpirun import find_mpi_problem, mpirun_command
-from pulsemd.halo.transport import TRANSPORTS, faults_text, wait_limit
+from pulsemd.halo.transport import FOR_GPUS, TRANSPORTS, faults_text, wait_limit
 
 _POLL: Final = 0.01
 _GRACE: Final = 10.0
@@ -77,7 +77,7 @@ def launch(
     if transport not in TRANSPORTS or n_ranks < 1 or target.count(":") != 1:
         raise ConfigError(
             f"launch: {n_ranks} ranks of {target!r} on {transport!r}; needs 1 or more ranks of "
-            f"'module:function' on one of {', '.join(TRANSPORTS)}"
+            f"'module:function' on one of {', '.join(TRANSPORTS)}{FOR_GPUS}"
         )
     cores = usable_cores()
     if n_ranks > _MOST_PER_CORE * cores:

@@ -16,6 +16,9 @@ from numpy.typing import DTypeLike, NDArray
 from pulsemd.base.errors import ConfigError, TransportError
 from pulsemd.halo.plan import HaloPlan
 
+FOR_GPUS: Final = "; those between GPUs are for launch_gpus"
+"""Behind the names of `TRANSPORTS`, where another was asked for."""
+
 TRANSPORTS: Final = {
     "loopback": "pulsemd.halo.transports.loopback",
     "shmem": "pulsemd.halo.transports.shmem",
@@ -145,7 +148,7 @@ def open_transport(name: str, timeout: float | None = None, faults: str | None =
         If the transport cannot be used here; says why and what to do.
     """
     if name not in TRANSPORTS:
-        raise ConfigError(f"transport: {name!r} does not exist; use one of {', '.join(TRANSPORTS)}")
+        raise ConfigError(f"transport: {name!r} does not exist; use one of {', '.join(TRANSPORTS)}{FOR_GPUS}")
     module = import_module(TRANSPORTS[name])
     return cast(Transport, module.open_rank(wait_limit(timeout), faults_text(faults)))
 
