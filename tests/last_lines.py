@@ -49,3 +49,17 @@ def last_records(simulate):
         runs.append(found)
     *shorter, whole = runs
     return [found[-1] for found in shorter], [whole[end] for end in ENDS]
+
+
+def ends_with_and_without_looking(simulate):
+    """Hash, work and variables of thermostats and barostat of two runs, the first of which asks for all energies."""
+    ends = []
+    for pieces in ([1] * 12, [12]):
+        simulation = simulate()
+        for steps in pieces:
+            simulation.run(steps)
+            if len(pieces) > 1:
+                simulation.evaluate()
+        rank = simulation.rank
+        ends.append((simulation.trajectory_hash(), rank.read_work(), rank.read_extended()))
+    return ends

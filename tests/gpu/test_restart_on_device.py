@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from last_lines import CASES, last_records, water
+from last_lines import CASES, ends_with_and_without_looking, last_records, water
 from run_files import run, write_input
 
 from test_engine_ranks import on_one, on_ranks
@@ -35,3 +35,12 @@ def test_last_energies_on_device_are_those_of_the_step_in_a_longer_run(device, c
     ranks = {1: lambda: on_one(system, "reproducible"), 2: lambda: on_ranks(system, 2, "reproducible")}
     found, expected = last_records(ranks[n_ranks])
     assert found == expected
+
+
+@pytest.mark.parametrize("n_ranks", [1, 2])
+@pytest.mark.parametrize("case", ["v-rescale", "extended", "chains"])
+def test_energies_asked_for_between_steps_on_device_leave_no_trace(device, case, n_ranks):
+    system = water(case)
+    ranks = {1: lambda: on_one(system, "reproducible"), 2: lambda: on_ranks(system, 2, "reproducible")}
+    looked, expected = ends_with_and_without_looking(ranks[n_ranks])
+    assert looked == expected
