@@ -53,7 +53,9 @@ def test_energy_is_conserved(start, name):
 def test_settings_win_and_are_checked(start):
     with simulate(start, "charmm36", nstlist=5, comm_mode="none") as simulation:
         assert (simulation.settings.nstlist, simulation.settings.comm_mode) == (5, "none")
-    with pytest.raises(InputError, match="unknown option colour"):
+    with pytest.raises(
+        InputError, match=r"unknown option colour; it is neither an \.mdp option nor a keyword here"
+    ):
         simulate(start, "charmm36", colour="red")
     with pytest.raises(ConfigError, match="ranks = 0"):
         simulate(start, "charmm36", ranks=0)

@@ -107,6 +107,12 @@ def test_reporter_slower_than_the_time_out_holds_the_ranks_and_ends_none():
     assert frames == [0, 4, 8]
 
 
+@pytest.mark.parametrize("given", [("topology", "system", "integrator"), ("conf.gro", "topol.top")])
+def test_simulation_made_as_in_openmm_is_refused_with_the_call_that_makes_it(given):
+    with pytest.raises(ConfigError, match=r"use Simulation.from_openmm\(system, positions"):
+        pulsemd.Simulation(*given)
+
+
 def test_reporter_that_is_no_function_or_has_no_whole_interval_is_refused_before_the_run():
     with water() as sim:
         for given in ((10.5, print), ("10", print), (sim, print), (10, "energies"), (0, print), (10,)):

@@ -86,7 +86,12 @@ class Simulation:
     box : (3, 3) float64, nm
     """
 
-    def __init__(self, system: System, options: RunOptions) -> None:
+    def __init__(self, system: System, options: RunOptions, *others: object) -> None:
+        if others or not isinstance(system, System):
+            raise ConfigError(
+                "Simulation(...): use Simulation.from_openmm(system, positions, integrator, topology=topology), or "
+                "Simulation.from_gromacs(conf, top, mdp)"
+            )
         self._system, self._options = system, options
         self.step = system.step
         self._reporters: list[_Reporter] = []
@@ -144,18 +149,19 @@ class Simulation:
             If the request does not fit the system or this machine.
         """
         system = system_from_gromacs(conf, top, mdp, include, reference, index, pair_potential, settings)
-        return cls._start(
-            system,
+        raised = "nstlist" not in settings
+        options = RunOptions(
             ranks,
-            precision,
-            transport,
             grid,
+            transport,
             plan,
-            device,
-            ranks_per_gpu,
+            precision,
             timeout,
-            "nstlist" not in settings,
+            device=device,
+            raise_nstlist=raised,
+            ranks_per_gpu=ranks_per_gpu,
         )
+        return cls._start(system, options)
 
     @classmethod
     def from_openmm(
@@ -207,34 +213,7 @@ class Simulation:
             system, positions, integrator, velocities=velocities, box=box, names=topology, options=settings
         )
         prepared = system_from_openmm(found, {**settings, "nsteps": -1})
-        return cls._start(
-            prepared,
-            ranks,
-            precision,
-            transport,
-            grid,
-            plan,
-            device,
-            ranks_per_gpu,
-            timeout,
-            "nstlist" not in settings,
-        )
-
-    @classmethod
-    def _start(
-        cls,
-        system: System,
-        ranks: int,
-        precision: Precision,
-        transport: str | None,
-        grid: tuple[int, int, int] | None,
-        plan: PlanKind,
-        device: Device,
-        ranks_per_gpu: int,
-        timeout: float | None,
-        raise_nstlist: bool,
-    ) -> Simulation:
-        """Start the ranks of a system."""
+        raised = "nstlist" not in settings
         options = RunOptions(
             ranks,
             grid,
@@ -243,11 +222,15 @@ class Simulation:
             precision,
             timeout,
             device=device,
-            raise_nstlist=raise_nstlist,
+            raise_nstlist=raised,
             ranks_per_gpu=ranks_per_gpu,
         )
-        options = choose_device(options)
-        return cls(system, fit_device(options, system.topology, system.settings))
+        return cls._start(prepared, options)
+
+    @classmethod
+    def _start(cls, system: System, options: RunOptions) -> Simulation:
+        """Start the ranks of a system, on the device that fits it."""
+        return cls(system, fit_device(choose_device(options), system.topology, system.settings))
 
     # ---- running ------------------------------------------------------------------------------------------------
 

@@ -46,7 +46,7 @@ def read_settings(path: str | PathLike[str]) -> tuple[RunSettings, dict[str, Any
         With file and line: unknown options, values that are not supported, combinations that make no sense.
     """
     entries, table = read_entries(path)
-    settings = _Reader(str(path), entries).settings()
+    settings = _Reader(str(path), entries, "GROMACS 2022 has none of it either").settings()
     for reason in settings.ignored:
         log.info("%s: without effect: %s", path, reason)
     return settings, table
@@ -89,7 +89,9 @@ def override_settings(settings: RunSettings, values: Mapping[str, Any]) -> RunSe
     for name, value in values.items():
         entries[squeeze(name)] = Entry(name, word_of(name, value), 1)
     try:
-        changed = _Reader("settings", entries.values()).settings()
+        changed = _Reader(
+            "settings", entries.values(), "it is neither an .mdp option nor a keyword here"
+        ).settings()
     except InputError as error:  # there is no file, nor a line
         raise InputError(error.message) from error
     return replace(changed, ignored=settings.ignored)
@@ -135,8 +137,8 @@ _ONLY_IN_TIME = (
 class _Reader:
     """Turns assignments into settings; remembers where each was made for the messages."""
 
-    def __init__(self, path: str, entries: Iterable[Entry]) -> None:
-        self.path = path
+    def __init__(self, path: str, entries: Iterable[Entry], nowhere: str) -> None:
+        self.path, self.nowhere = path, nowhere
         self.values: dict[str, Any] = {}
         self.lines: dict[str, int] = {}
         self.words: dict[str, int] = {}
@@ -148,7 +150,7 @@ class _Reader:
         name = CANONICAL.get(squeeze(entry.name))
         if name is None:
             close = difflib.get_close_matches(squeeze(entry.name), CANONICAL, n=1)
-            hint = "GROMACS 2022 has none of it either"
+            hint = self.nowhere
             if method := method_of(entry.name):
                 hint = f"{method} and its options are not supported{remedy(method)}"
             elif close:
