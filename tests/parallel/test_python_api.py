@@ -1,11 +1,13 @@
 """`pulsemd.Simulation` on one rank and with ranks behind it."""
 
+import gc
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -119,6 +121,15 @@ def test_reporter_that_is_no_function_or_has_no_whole_interval_is_refused_before
             with pytest.raises(ConfigError, match="an interval of at least 1 step and a function"):
                 sim.add_reporter(*given)
         assert sim.run(2).step == 2
+
+
+def test_closed_simulation_lets_the_arrays_of_its_rank_go():
+    sim = water()
+    rank = weakref.ref(sim.run(5)._ranks._worker.simulation.rank)
+    sim.close()
+    gc.collect()
+    assert rank() is None
+    assert sim.step == 5
 
 
 def test_simulation_cannot_be_used_from_its_reporter():

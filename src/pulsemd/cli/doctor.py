@@ -12,7 +12,7 @@ from typing import Any
 from pulsemd.base.cores import usable_cores
 from pulsemd.base.errors import PulseMDError
 from pulsemd.base.version import VERSION
-from pulsemd.device.cuda import CudaDevice, _cupy, find_device_problem
+from pulsemd.device.cuda import count_devices, describe_devices, find_device_problem
 from pulsemd.halo.launch import launch_gpus
 from pulsemd.halo.mpirun import find_mpi_problem
 from pulsemd.halo.rungs.ladder import LADDER, open_rung
@@ -35,7 +35,7 @@ def doctor(args: argparse.Namespace) -> int:
     found["packages"] = ", ".join(f"{name} {_version(name)}" for name in _PACKAGES)
     found["MPI ranks"] = _works(find_mpi_problem())
     problem = find_device_problem()
-    found["GPUs"] = _describe_gpus() if problem is None else f"no: {problem}"
+    found["GPUs"] = describe_devices() if problem is None else f"no: {problem}"
     if problem is None:
         found |= _gpu_rungs()
     if args.json:
@@ -57,19 +57,9 @@ def _works(problem: str | None) -> str:
     return "yes" if problem is None else f"no: {problem}"
 
 
-def _describe_gpus() -> str:
-    runtime = _cupy().cuda.runtime
-    count, driver = int(runtime.getDeviceCount()), int(runtime.driverGetVersion())
-    names = [CudaDevice(ordinal).name for ordinal in range(count)]
-    apart = [f"{a} and {b}" for a in range(count) for b in range(a) if not runtime.deviceCanAccessPeer(a, b)]
-    reach = f"; no direct access between {', '.join(apart)}" if apart else ""
-    reach = reach or ("; all reach each other directly" if count > 1 else "")
-    return f"{', '.join(names)}; driver for CUDA {driver // 1000}.{driver % 1000 // 10}{reach}"
-
-
 def _gpu_rungs() -> dict[str, str]:
     """Each rung of the ladder between the GPUs of this machine, tried."""
-    count = int(_cupy().cuda.runtime.getDeviceCount())
+    count = count_devices()
     if count < 2:
         return {"between GPUs": "nothing to try: this machine has one GPU"}
     try:

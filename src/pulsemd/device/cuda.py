@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -23,8 +24,8 @@ class Kernel:
 
     Attributes
     ----------
-    registers, shared_bytes, local_bytes : int
-        Per thread, per block, per thread (spills).
+    registers, shared_bytes : int
+        Per thread, per block.
     """
 
     def __init__(self, device: CudaDevice, handle: Any, name: str) -> None:
@@ -32,7 +33,6 @@ class Kernel:
         attributes = handle.attributes
         self.registers = int(attributes.num_regs)
         self.shared_bytes = int(attributes.shared_size_bytes)
-        self.local_bytes = int(attributes.local_size_bytes)
 
     def blocks_per_multiprocessor(self, block: int) -> int:
         """Blocks of ``block`` threads that find a place on one multiprocessor together."""
@@ -149,9 +149,21 @@ class CudaDevice:
 
     @contextmanager
     def current(self) -> Iterator[None]:
-        """Make this device and its stream the ones CuPy uses."""
+        """Make this device and its stream the ones CuPy uses.
+
+        Raises
+        ------
+        TransportError
+            If its memory is full.
+        """
         with self.xp.cuda.Device(self.ordinal), self.stream:
-            yield
+            try:
+                yield
+            except self.xp.cuda.memory.OutOfMemoryError as error:
+                raise TransportError(
+                    f"--device cuda: the memory of GPU {self.ordinal} is full ({error}); end what else runs there, "
+                    "use more GPUs (--ranks), fewer atoms, or --device cpu"
+                ) from error
 
     def kernel(self, program: CudaProgram, name: str) -> Kernel:
         """The kernel ``name`` of a program, compiled or taken from the cache, and loaded once."""
@@ -310,6 +322,17 @@ def count_devices() -> int:
     return int(_cupy().cuda.runtime.getDeviceCount())
 
 
+def describe_devices() -> str:
+    """Names of the GPUs, the driver's version, and which reach each other's memory."""
+    runtime, count = _cupy().cuda.runtime, count_devices()
+    driver = int(runtime.driverGetVersion())
+    names = [CudaDevice(ordinal).name for ordinal in range(count)]
+    apart = [f"{a} and {b}" for a in range(count) for b in range(a) if not runtime.deviceCanAccessPeer(a, b)]
+    reach = f"; no direct access between {', '.join(apart)}" if apart else ""
+    reach = reach or ("; all reach each other directly" if count > 1 else "")
+    return f"{', '.join(names)}; driver for CUDA {driver // 1000}.{driver % 1000 // 10}{reach}"
+
+
 def has_driver() -> bool:
     """Whether the library of the NVIDIA driver is here; without it nothing else needs to be tried."""
     try:
@@ -317,6 +340,12 @@ def has_driver() -> bool:
     except OSError:
         return False
     return True
+
+
+def free_memory() -> None:
+    """Give the memory of arrays that nothing refers to any more back to the GPU, for other programs and libraries."""
+    gc.collect()  # what refers to itself, as phases of a step do
+    _cupy().get_default_memory_pool().free_all_blocks()
 
 
 def find_device_problem() -> str | None:

@@ -11,6 +11,7 @@ from multiprocessing.connection import Connection
 from typing import Any, NoReturn, Protocol
 
 from pulsemd.base.errors import PeerError
+from pulsemd.device.cuda import free_memory
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.system import System
 from pulsemd.engine.worker import Job, Report, Worker
@@ -35,18 +36,22 @@ class OwnRank:
     """One rank in this process."""
 
     def __init__(self, system: System, options: RunOptions) -> None:
-        self._stack = ExitStack()
+        self._stack, self._on_gpu = ExitStack(), options.device == "cuda"
         with ExitStack() as stack:
             transport = stack.enter_context(open_transport(options.rung, timeout=options.timeout))
-            self._worker = Worker(transport, system, options)
+            self._worker: Worker | None = Worker(transport, system, options)
             self._stack = stack.pop_all()
         self.about = self._worker.about()
 
     def call(self, command: str, *arguments: Any, report: Report) -> Any:
+        assert self._worker is not None
         return self._worker.do(command, arguments, report)
 
     def close(self) -> None:
         self._stack.close()
+        self._worker = None
+        if self._on_gpu:
+            free_memory()
 
 
 class RanksBehind:
