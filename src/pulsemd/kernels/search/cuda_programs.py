@@ -16,7 +16,7 @@ LIST_THREADS = 256
 CHUNKS = (8, 16, 24)
 """Groups of a full entry: few give a small system enough blocks, many need fewer sums over the i-clusters."""
 
-_FROM = (300, 1900)
+_FROM = (500, 1900)
 """Superclusters from which on the second and the third of `CHUNKS` measured fastest."""
 
 
