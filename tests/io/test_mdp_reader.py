@@ -232,6 +232,19 @@ def test_mdp_bad_option_refused_with_line(tmp_path: Path, text: str, line: int, 
     assert caught.value.line == line
 
 
+OBSOLETE = (
+    "dihre dihre-fc andersen-seed nstdihreout adress-type gb-algorithm rgbradii sa-algorithm nstcheckpoint optimize-fft "
+    "rlistlong nstcalclr pull-print-com2 ns_type cpp title"
+)
+
+
+@pytest.mark.parametrize("name", OBSOLETE.split())
+def test_mdp_option_of_older_gmx_that_gmx_2022_ignores_is_ignored_and_told(tmp_path: Path, name: str) -> None:
+    """As an mdout.mdp of GROMACS 4 or 5 has them; gmx 2022.5: Ignoring obsolete mdp entry."""
+    ignored = read(tmp_path, f"{name} = simple\n").ignored
+    assert ignored == (f"{name.replace('-', '_')} (not used by GROMACS either)",)
+
+
 def test_mdp_zero_electric_field_accepted(tmp_path: Path) -> None:
     assert read(tmp_path, "electric-field-x = 0 0.0 0 0\ncomm-grps = System\nannealing = no\n").ignored == ()
 

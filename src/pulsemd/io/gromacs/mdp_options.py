@@ -241,7 +241,11 @@ _GROUPS: Mapping[str, str] = {
     "output files have their own format": "print_nose_hoover_chain_variables "
     "compressed_x_precision simulation_part energygrps",
     "not used by GROMACS either": "title cpp ns_type optimize_fft domain_decomposition nstcheckpoint rlistlong "
-    "nstcalclr user1_grps user2_grps userint1 userint2 userint3 userint4 userreal1 userreal2 userreal3 userreal4",
+    "nstcalclr user1_grps user2_grps userint1 userint2 userint3 userint4 userreal1 userreal2 userreal3 userreal4 "
+    "andersen_seed dihre dihre_fc dihre_tau nstdihreout pull_print_com2 adress_type adress_const_wf adress_ex_width "
+    "adress_hy_width adress_ex_forcecap adress_interface_correction adress_site adress_reference_coords "
+    "adress_tf_grp_names adress_cg_grp_names adress_do_hybridpairs gb_algorithm nstgbradii rgbradii gb_epsilon_solvent "
+    "gb_saltconc gb_obc_alpha gb_obc_beta gb_obc_gamma gb_dielectric_offset sa_algorithm sa_surface_tension",
 }
 
 IGNORED: Mapping[str, str] = {name: reason for reason, names in _GROUPS.items() for name in names.split()}
@@ -253,6 +257,7 @@ RENAMED: Mapping[str, str] = {
     "xtc_precision": "compressed_x_precision",
     "unconstrained_start": "continuation",
     "verlet_buffer_drift": "verlet_buffer_tolerance",
+    "foreign_lambda": "fep_lambdas",
 }
 """Old names that gmx still accepts."""
 
