@@ -48,6 +48,15 @@ def test_energy_of_topology_beyond_common_core_exits_3_with_file_and_line(here, 
     assert re.search(r"(?m)^error: \S+:\d+: ", capsys.readouterr().err)
 
 
+def test_energy_options_without_effect_are_told_with_their_reason_once(here, capsys, tmp_path):
+    (tmp_path / "run.mdp").write_text(
+        (DATA / "m.mdp").read_text() + "title = a\nwall-type = 9-3\nns-type = grid\n"
+    )
+    assert main(["energy", "-c", "c.gro", "-p", "base.top", "-f", str(tmp_path / "run.mdp")]) == 0
+    notes = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note: ")]
+    assert notes == ["note: title, ns_type (not used by GROMACS either)", "note: wall_type (only with walls)"]
+
+
 def test_energy_position_restraints_without_reference_are_refused_with_the_remedy(here, capsys):
     assert main(["energy", *words("posres_on")[:-2]]) == 3
     assert "give -r" in capsys.readouterr().err

@@ -233,8 +233,8 @@ def test_mdp_bad_option_refused_with_line(tmp_path: Path, text: str, line: int, 
 
 
 OBSOLETE = (
-    "dihre dihre-fc andersen-seed nstdihreout adress-type gb-algorithm rgbradii sa-algorithm nstcheckpoint optimize-fft "
-    "rlistlong nstcalclr pull-print-com2 ns_type cpp title"
+    "dihre dihre-fc andersen-seed nstdihreout adress-type gb-algorithm rgbradii sa-algorithm nstcheckpoint "
+    "optimize-fft rlistlong nstcalclr pull-print-com2 ns_type cpp title"
 )
 
 

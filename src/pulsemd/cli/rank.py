@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -84,7 +84,8 @@ def _read_here(request: RunRequest) -> tuple[System, RunRequest]:
     topology, table, configuration, settings = read_system(
         request.conf, request.top, request.settings, request.include, request.reference
     )
-    for line in (*settings.ignored, *scaling_notes(settings, topology), *_far_away(topology, configuration)):
+    unused = _by_reason(settings.ignored)
+    for line in (*unused, *scaling_notes(settings, topology), *_far_away(topology, configuration)):
         _say(f"note: {line}")
     groups = Groups(topology, request.index)
     request = replace(request, atoms=groups.union(settings.compressed_x_grps, "compressed-x-grps"))
@@ -118,6 +119,15 @@ def _read_here(request: RunRequest) -> tuple[System, RunRequest]:
         configuration.reference,
     )
     return with_coupling_groups(replace(system, frozen_mass=frozen_mass), groups), request
+
+
+def _by_reason(ignored: Sequence[str]) -> list[str]:
+    """Options without effect, ``name (reason)`` each, those of one reason on one line."""
+    names: dict[str, list[str]] = {}
+    for line in ignored:
+        name, reason = line.split(" ", 1)
+        names.setdefault(reason, []).append(name)
+    return [f"{', '.join(given)} {reason}" for reason, given in names.items()]
 
 
 def _far_away(topology: Topology, configuration: Configuration) -> list[str]:
