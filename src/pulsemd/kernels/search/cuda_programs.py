@@ -17,7 +17,7 @@ CHUNKS = (8, 16, 24)
 """Groups of a full entry: few give a small system enough blocks, many need fewer sums over the i-clusters."""
 
 _FROM = (500, 1900)
-"""Superclusters from which on the second and the third of `CHUNKS` measured fastest."""
+"""Superclusters from which on the second and the third of `CHUNKS` are used."""
 
 
 def chunk_for(n_superclusters: int) -> int:
