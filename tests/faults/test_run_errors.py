@@ -296,7 +296,7 @@ def test_restart_from_a_checkpoint_that_is_not_there_is_refused_as_such(tmp_path
         assert f"{missing}: does not exist; give a checkpoint" in said
 
 
-def test_restart_repairs_half_records_and_refuses_missing_frames(tmp_path, capsys, water):
+def test_restart_repairs_half_records_and_refuses_missing_frames_and_lines(tmp_path, capsys, water):
     assert attempt(tmp_path, capsys, water, "--steps", 27)[0] == 0
     out = tmp_path / "out"
     for name in ("energies.csv", "trajectory.dcd"):
@@ -313,6 +313,12 @@ def test_restart_repairs_half_records_and_refuses_missing_frames(tmp_path, capsy
     assert "frames up to the checkpoint's step 40 are missing" in said
     (out / "trajectory.dcd").write_bytes(content[:1000])
     assert "has no whole frame" in attempt(tmp_path, capsys, water, "--steps", 50, "--restart", out)[1]
+    (out / "trajectory.dcd").write_bytes(content)
+    lines = (out / "energies.csv").read_text().splitlines(keepends=True)
+    (out / "energies.csv").write_text("".join(lines[:3]))
+    code, said = attempt(tmp_path, capsys, water, "--steps", 50, "--restart", out)
+    assert code == 3
+    assert "energies.csv: ends with step 10, and lines up to the checkpoint's step 40 are missing" in said
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pulsemd.base.fixed_point import ENERGY_SCALE, FORCE_SCALE
 from pulsemd.domain.atoms import UpdateGroups, select_owned
 from pulsemd.domain.grid import Grid
 from pulsemd.domain.plan import build_halo
-from pulsemd.engine.energies import ENERGY_SCALE, FORCE_SCALE, N_PAIR_SUMS, N_SUMS, SLOTS, VIRIAL
+from pulsemd.engine.energies import N_PAIR_SUMS, N_SUMS, SLOTS, VIRIAL
 from pulsemd.engine.gpu_region import device_leaders, region_of
 from pulsemd.engine.terms import TermOwnership
 from pulsemd.halo.transports.loopback import loopback_world

@@ -100,3 +100,27 @@ def test_energies_of_a_running_run_cannot_be_written_by_another(tmp_path):
         with pytest.raises(OutputError, match="another run is writing to it"):
             EnergyWriter(tmp_path / "energies.csv", COLUMNS, before=10)
     EnergyWriter(tmp_path / "energies.csv", COLUMNS, before=10).close()
+
+
+@pytest.mark.parametrize(
+    ("held", "due", "refused"), [(3, 200, ""), (2, 200, "ends with step 100"), (0, 0, "no whole")]
+)
+def test_energies_that_lack_lines_are_not_continued(tmp_path, held, due, refused):
+    with EnergyWriter(tmp_path / "energies.csv", COLUMNS) as writer:
+        for k in range(held):
+            writer.write(100 * k, 0.2 * k, values(1.0))
+    before = (tmp_path / "energies.csv").read_bytes()
+    if refused:
+        with pytest.raises(InputError, match=f"{refused}.*checkpoint's step 250 are missing"):
+            EnergyWriter(tmp_path / "energies.csv", COLUMNS, 250, due)
+    else:
+        EnergyWriter(tmp_path / "energies.csv", COLUMNS, 250, due).close()
+    assert (tmp_path / "energies.csv").read_bytes() == before
+
+
+def test_energies_of_a_longer_interval_that_has_just_changed_are_continued(tmp_path):
+    """Every 10 steps since 110, as a checkpoint of step 125 has it, but lines every 100 until then."""
+    with EnergyWriter(tmp_path / "energies.csv", COLUMNS) as writer:
+        for step in (0, 100):
+            writer.write(step, 0.002 * step, values(1.0))
+    EnergyWriter(tmp_path / "energies.csv", COLUMNS, 125, 120).close()

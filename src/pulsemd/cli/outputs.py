@@ -57,7 +57,7 @@ def open_outputs(transport: Transport, system: System, request: RunRequest, out:
             trajectory = _open_trajectory(system, request, out, interval, before)
             stack.enter_context(trajectory)
         columns = (*system.energy_names, *RUN_NAMES, *system.temperatures)
-        table = stack.enter_context(EnergyWriter(out / "energies.csv", columns, before))
+        table = stack.enter_context(EnergyWriter(out / "energies.csv", columns, before, _line_due(system)))
         write_whole(out / "run.mdp", [to_mdp(s).encode()])
 
         def write_frame(frame: Frame) -> None:
@@ -82,6 +82,13 @@ def open_outputs(transport: Transport, system: System, request: RunRequest, out:
 
         reporters = _reporters(s.nstenergy, interval, table.write, write_frame, write_last)
         yield Outputs(reporters, write_crash, sync)
+
+
+def _line_due(system: System) -> int:
+    """Step of the last line of energies before a checkpoint; -1: there is none."""
+    interval = 0 if system.continuation is None else system.continuation.nstenergy
+    last = (system.step - 1) // interval * interval if interval else -1
+    return last if last >= system.settings.init_step else -1
 
 
 def _open_trajectory(

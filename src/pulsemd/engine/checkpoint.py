@@ -140,6 +140,7 @@ def continued_system(
             checkpoint.barostat_work,
             now,
             Extended.unpack(checkpoint.extended),
+            int(checkpoint.settings.get("nstenergy", 0)),
         ),
         checkpoint.image,
         group_of_atom=group_of_atom,

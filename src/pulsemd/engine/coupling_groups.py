@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pulsemd.engine.energies import ENERGY_SCALE, MOMENTUM_SCALE, Kinetic
+from pulsemd.base.fixed_point import ENERGY_SCALE, MOMENTUM_SCALE
+from pulsemd.engine.energies import Kinetic
 from pulsemd.engine.system import System
 from pulsemd.forcefield.settings import RunSettings
 from pulsemd.halo import Transport

@@ -11,15 +11,6 @@ from numpy.typing import NDArray
 from pulsemd.base.units import ATOMIC_MASS_PER_NM3, BAR, BOLTZMANN
 from pulsemd.forcefield.dispersion import DispersionCorrection
 
-ENERGY_SCALE = 2.0**20
-"""Fixed point of energies and virials in reproducible mode, units per kJ/mol."""
-
-FORCE_SCALE = 2.0**32
-"""Fixed point of forces in reproducible mode, units per kJ/mol/nm."""
-
-MOMENTUM_SCALE = 2.0**32
-"""Fixed point of momenta in reproducible mode, units per amu nm/ps."""
-
 N_PAIR_SUMS = 11
 """lj, coulomb, and the nine elements of the virial of all forces but constraints: what the pair kernels add to."""
 

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulsemd.base.errors import DomainError
+from pulsemd.base.fixed_point import FORCE_SCALE
 from pulsemd.domain.grid import Grid
 from pulsemd.domain.plan import LocalDomain
 from pulsemd.engine.cell import Cell
-from pulsemd.engine.energies import FORCE_SCALE, N_PAIR_SUMS, N_SUMS, SLOTS, VIRIAL
+from pulsemd.engine.energies import N_PAIR_SUMS, N_SUMS, SLOTS, VIRIAL
 from pulsemd.engine.lattice import LatticeForces
 from pulsemd.engine.local import local_exclusions
 from pulsemd.engine.options import RunOptions

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pulsemd.base.fixed_point import FORCE_SCALE
 from pulsemd.device.cuda import CudaDevice
 from pulsemd.engine.blowup import find_overlap
 from pulsemd.engine.cell import Cell
 from pulsemd.engine.coupling import StepFlags, coupling_phase, step_flags, trial_flags
-from pulsemd.engine.energies import FORCE_SCALE
 from pulsemd.engine.extended import Extended
 from pulsemd.engine.gpu_barostat import DeviceCells
 from pulsemd.engine.networks import warn_of_turn

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pulsemd.engine.energies import ENERGY_SCALE, N_SUMS, StepSums
+from pulsemd.base.fixed_point import ENERGY_SCALE
+from pulsemd.engine.energies import N_SUMS, StepSums
 from pulsemd.engine.gpu_part import DevicePart
 from pulsemd.kernels.update.leapfrog import KINETIC_SUMS
 

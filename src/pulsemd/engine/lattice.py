@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulsemd.base.errors import InputError
+from pulsemd.base.fixed_point import ENERGY_SCALE
 from pulsemd.device.cuda import CudaDevice
 from pulsemd.engine.cell import Cell
-from pulsemd.engine.energies import ENERGY_SCALE, SLOTS, VIRIAL
+from pulsemd.engine.energies import SLOTS, VIRIAL
 from pulsemd.engine.system import System
 from pulsemd.halo import Transport
 from pulsemd.kernels.nonbonded.settings import PairConstants

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pulsemd.base.errors import InputError, UnstableError
+from pulsemd.base.fixed_point import FORCE_SCALE
 from pulsemd.domain.lattice import LATTICE, difference
 from pulsemd.engine.blowup import Failure, describe_failure
 from pulsemd.engine.descent import Float64, Int32, Method, Point, descend
-from pulsemd.engine.energies import FORCE_SCALE
 from pulsemd.engine.simulation import Simulation
 from pulsemd.engine.system import System, all_movers, equal_masses
 from pulsemd.kernels.update.philox import normals

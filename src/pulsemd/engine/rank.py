@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pulsemd.base.fixed_point import ENERGY_SCALE, FORCE_SCALE
 from pulsemd.domain.atoms import LocalAtoms, UpdateGroups, select_owned
 from pulsemd.domain.grid import balanced_grid, choose_grid
 from pulsemd.domain.lattice import LATTICE
@@ -30,13 +31,7 @@ from pulsemd.engine.blowup import (
 from pulsemd.engine.cell import Cell
 from pulsemd.engine.coupling import StepFlags, degrees_of_freedom, step_flags, trial_flags
 from pulsemd.engine.coupling_groups import CouplingGroups
-from pulsemd.engine.energies import (
-    ENERGY_SCALE,
-    FORCE_SCALE,
-    N_SUMS,
-    Kinetic,
-    StepSums,
-)
+from pulsemd.engine.energies import N_SUMS, Kinetic, StepSums
 from pulsemd.engine.ensemble import Ensemble
 from pulsemd.engine.extended import Extended, Friction, with_half_kick
 from pulsemd.engine.forces import Forces, Sums

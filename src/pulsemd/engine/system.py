@@ -48,6 +48,8 @@ class Continuation:
     cell : Cell, at `System.step`
     extended : Extended
         Variables of thermostat and barostat.
+    nstenergy : int
+        Steps between energies that were reported until then; 0: unknown or none.
     """
 
     x: NDArray[np.int32]
@@ -57,6 +59,7 @@ class Continuation:
     barostat_work: float
     cell: Cell
     extended: Extended = field(default_factory=Extended)
+    nstenergy: int = 0
 
 
 @dataclass(frozen=True, eq=False)

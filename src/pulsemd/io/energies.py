@@ -23,32 +23,45 @@ class EnergyWriter(RecordFile):
         Names of the values, in order.
     before : int or None
         Continue the file, without its lines of this step and later; a line that was cut off is dropped.
+    due : int
+        A step of which the file to be continued has a line, if its interval was always that of now; -1: none.
 
     Raises
     ------
     InputError
-        If the file exists already, or has other columns than the one that is continued.
+        If the file exists already, or that to be continued has other columns or lacks lines.
     """
 
-    def __init__(self, path: str | Path, columns: tuple[str, ...], before: int | None = None) -> None:
+    def __init__(
+        self, path: str | Path, columns: tuple[str, ...], before: int | None = None, due: int = -1
+    ) -> None:
         super().__init__(path, extend=before is not None)
         self.columns = columns
         header = ",".join(("step", "time_ps", *columns)).encode() + b"\n"
         if before is None:
             self.append(header)
         else:
-            self._cut_back(header, before)
+            self._cut_back(header, before, due)
 
-    def _cut_back(self, header: bytes, before: int) -> None:
+    def _cut_back(self, header: bytes, before: int, due: int) -> None:
         lines = self.read(0, self.size()).splitlines(keepends=True)
         if not lines or lines[0] != header:
             raise InputError("has other columns than this run; continue with another -o", self.path, 1)
-        size = len(header)
+        size, steps = len(header), [-1]
         for line in lines[1:]:
             step = line.partition(b",")[0]
             if not line.endswith(b"\n") or not step.isdigit() or int(step) >= before:
                 break
             size += len(line)
+            steps.append(int(step))
+        last = steps[-1]
+        between = last - steps[-2] if len(steps) > 2 else 0  # the interval may have been another before
+        if last < due and last + between < before:
+            held = "has no whole line" if last < 0 else f"ends with step {last}"
+            raise InputError(
+                f"{held}, and lines up to the checkpoint's step {before} are missing; continue with another -o",
+                self.path,
+            )
         self.cut(size)
 
     def write(self, step: int, time: float, values: Mapping[str, float]) -> None:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-ENERGY_SCALE = 2.0**20
+from pulsemd.base.fixed_point import ENERGY_SCALE
+
 FORCE_LIMIT = 2.0**29
 """Largest force component, kJ/mol/nm: a quarter of the range of int64 at 2^32 units per kJ/mol/nm."""
 _LATTICE = 2.0**-32

@@ -7,7 +7,8 @@ import struct
 from llvmlite import ir
 from numba.core import cgutils
 
-from pulsemd.kernels.nonbonded.spec import ENERGY_SCALE, FORCE_SCALE, LANES, ROWS
+from pulsemd.base.fixed_point import ENERGY_SCALE, FORCE_SCALE
+from pulsemd.kernels.nonbonded.spec import LANES, ROWS
 from pulsemd.kernels.nonbonded.trace.memory import (
     constant_vector,
     horizontal_sum,

@@ -13,9 +13,10 @@ import math
 import numpy as np
 from numba import njit
 
+from pulsemd.base.fixed_point import ENERGY_SCALE, FORCE_SCALE
 from pulsemd.kernels.nonbonded.ewald import correction
 from pulsemd.kernels.nonbonded.settings import PairConstants
-from pulsemd.kernels.nonbonded.spec import BLOCK, ENERGY_SCALE, FORCE_SCALE, LANES
+from pulsemd.kernels.nonbonded.spec import BLOCK, LANES
 from pulsemd.kernels.search.search import is_orthorhombic, lattice_scale
 from pulsemd.kernels.search.tile_test import count_bits, within_radius
 

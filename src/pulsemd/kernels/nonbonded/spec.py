@@ -33,12 +33,6 @@ CONSTANTS = (
 
 The two of Coulomb are `PairConstants.coulomb_arguments`."""
 
-FORCE_SCALE = 2.0**32
-"""Fixed-point units per kJ/mol/nm in reproducible mode."""
-
-ENERGY_SCALE = 2.0**20
-"""Fixed-point units per kJ/mol in reproducible mode."""
-
 GRID_STEP = 2.0**-23
 """Step [nm] of the grid to which positions are rounded in reproducible mode on a GPU, in boxes up to 256 nm."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pulsemd.kernels.nonbonded.spec import FORCE_SCALE
+from pulsemd.base.fixed_point import FORCE_SCALE
 from pulsemd.kernels.pme.mesh import Mesh, signed_waves, wave_factors
 from pulsemd.kernels.pme.splines import CHARGE_SCALE, mesh_forces, on_mesh, spread_charges
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from pulsemd.base.fixed_point import ENERGY_SCALE, MOMENTUM_SCALE
 from pulsemd.kernels.constraints.settle import settle_positions
 
 BLOCK = 64
@@ -269,12 +270,12 @@ def _add_kinetic(v, r, m, fixed, out):
     vx, vy, vz = np.float64(v[r, 0]), np.float64(v[r, 1]), np.float64(v[r, 2])
     e = 0.5 * m * (vx * vx + vy * vy + vz * vz)
     if fixed:
-        out[0] += np.int64(np.rint(e * 1048576.0))
-        out[1] += np.int64(np.rint(m * vx * 4294967296.0))
-        out[2] += np.int64(np.rint(m * vy * 4294967296.0))
-        out[3] += np.int64(np.rint(m * vz * 4294967296.0))
-        out[4] += np.int64(np.rint(0.5 * m * vy * vy * 1048576.0))
-        out[5] += np.int64(np.rint(0.5 * m * vz * vz * 1048576.0))
+        out[0] += np.int64(np.rint(e * ENERGY_SCALE))
+        out[1] += np.int64(np.rint(m * vx * MOMENTUM_SCALE))
+        out[2] += np.int64(np.rint(m * vy * MOMENTUM_SCALE))
+        out[3] += np.int64(np.rint(m * vz * MOMENTUM_SCALE))
+        out[4] += np.int64(np.rint(0.5 * m * vy * vy * ENERGY_SCALE))
+        out[5] += np.int64(np.rint(0.5 * m * vz * vz * ENERGY_SCALE))
     else:
         out[0] += e
         out[1] += m * vx
