@@ -14,12 +14,13 @@ from pulsemd.systems import system_files
 SEEDS = {"gen_seed": 7, "ld_seed": 11}
 
 
-def load(configuration, top, mdp, **settings):
+def load(configuration, top, mdp, reference=None, **settings):
     """A system from files with fixed seeds; keywords replace settings."""
     found, _ = read_settings(mdp)
     found = replace(found, **SEEDS, **settings)
-    topology, table, frame, found = read_system(configuration, top, found, ())
-    return prepare_system(topology, table, found, frame.positions, frame.velocities, frame.box)
+    topology, table, frame, found = read_system(configuration, top, found, (), reference)
+    given = (frame.positions, frame.velocities, frame.box, frame.reference)
+    return prepare_system(topology, table, found, *given)
 
 
 def bundled_system(name="water", **settings):

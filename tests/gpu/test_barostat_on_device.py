@@ -9,7 +9,7 @@ from run_files import run, write_input
 from pulsemd.cli.main import main
 from pulsemd.io.energies import read_energies
 from step_by_step import BAROSTAT, states
-from systems import SITES_TOP, mixed_system
+from systems import SITES_TOP, load, mixed_system
 
 pytestmark = pytest.mark.gpu
 
@@ -56,6 +56,35 @@ def test_cell_on_device_follows_cpu(device, tmp_path, how, precision, coulomb):
     np.testing.assert_allclose(gpu.v, cpu.v, atol=2e-3)
     np.testing.assert_allclose(device_work, work, atol=2e-2, rtol=1e-4)
     for name in ("volume", "conserved", "pressure", "dispersion_correction"):
+        np.testing.assert_allclose([r[name] for r in after], [r[name] for r in before], rtol=2e-4, atol=0.5)
+
+
+@pytest.mark.parametrize("precision", ["fast", "reproducible"])
+@pytest.mark.parametrize("scaling", ["com", "all"])
+def test_restrained_atoms_in_a_cell_on_device_follow_cpu(device, tmp_path, scaling, precision):
+    mixed_system(tmp_path)
+    conf, top, mdp = (tmp_path / name for name in ("conf.gro", "topol.top", "run.mdp"))
+    text = top.read_text()
+    for before, rows in (
+        ("MET", "1 1 1000 500 200\n3 1 50 50 50"),
+        ("SOL", "1 2 1 0.001 5000\n2 2 8 0.001 5000"),
+    ):
+        start = f"[ moleculetype ]\n{before}"
+        text = text.replace(start, f"[ position_restraints ]\n{rows}\n{start}")
+    top.write_text(text)
+    given = WEAK | {"nstlist": 5, "refcoord_scaling": scaling}
+    system = load(conf, top, mdp, conf, **given)
+    (before, cpu, work), (after, gpu, device_work) = [
+        states(system, place, precision, 12) for place in ("cpu", "cuda")
+    ]
+    assert np.abs(cpu.cell.box - system.box).max() > 1e-5
+    np.testing.assert_allclose(
+        gpu.cell.box, cpu.cell.box, rtol=0, atol=1e-8 if precision == "reproducible" else 2e-6
+    )
+    np.testing.assert_allclose(gpu.v, cpu.v, atol=2e-3)
+    np.testing.assert_allclose(device_work, work, atol=2e-2, rtol=1e-4)
+    for name in ("position_restraint", "flat_bottom", "pressure"):
+        assert abs(after[-1][name]) > 0.1, name
         np.testing.assert_allclose([r[name] for r in after], [r[name] for r in before], rtol=2e-4, atol=0.5)
 
 

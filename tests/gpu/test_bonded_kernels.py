@@ -13,6 +13,7 @@ from pulsemd.kernels.bonded.launch import BondedForces
 from pulsemd.kernels.nonbonded.exclusions import exclusion_forces
 from pulsemd.kernels.nonbonded.exclusions_gpu import GpuExclusions, excludes_itself_only
 from pulsemd.kernels.nonbonded.settings import pair_constants
+from pulsemd.topology.restraints import ReferencePositions
 from pulsemd.topology.terms import REFERENCED, Terms
 from systems import bundled_system
 
@@ -83,7 +84,8 @@ def test_bonded_terms_on_device_equal_cpu(device, names, fixed):
     n, dtype = len(x), np.int64 if fixed else np.float64
     terms, rng = terms_of(names, n), np.random.default_rng(2)
     charge = rng.normal(size=n)
-    reference = (x.astype(np.int64) + rng.integers(-(10**8), 10**8, x.shape)).astype(np.uint32).view(np.int32)
+    near = (x.astype(np.int64) + rng.integers(-(10**8), 10**8, x.shape)).astype(np.uint32).view(np.int32)
+    reference = ReferencePositions(near, rng.uniform(-0.02, 0.02, (n, 2, 3)))
     cpu = BondedForces(terms, charge, FACTOR, SLOTS, VIRIAL, 2.0**32 if fixed else 0.0, reference)
     for name in names:
         cpu.bind(name, np.arange(len(terms[name])), terms[name].atoms)

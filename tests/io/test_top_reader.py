@@ -16,6 +16,7 @@ from pulsemd.io.gromacs.assemble import assemble
 from pulsemd.io.gromacs.top import read_draft
 from pulsemd.systems import system_files
 from pulsemd.topology.expand import build_topology
+from pulsemd.topology.restraints import restraint_centre
 
 DATA = Path(__file__).parent / "data"
 GMX = json.loads((DATA / "tables" / "gmx.json").read_text())
@@ -338,14 +339,19 @@ def test_top_three_million_atoms_expanded_quickly(tmp_path: Path) -> None:
     assert topology.describe_atom(2_999_999) == "SOL 1000000 HW2 (atom 3000000)"
 
 
-def test_reference_positions_scale_with_the_box_of_their_file_under_a_barostat(tmp_path: Path) -> None:
+def test_reference_positions_follow_the_box_of_their_file_as_refcoord_scaling_says(tmp_path: Path) -> None:
     files = system_files("peptide")
     frame = read_gro(files.configuration)
     topology, _ = read_top(files.topology)
     larger = tmp_path / "reference.gro"
     write_gro(larger, topology, 1.01 * frame.positions, None, 1.01 * frame.box, "larger")
     settings = replace(read_settings(files.parameters)[0], define=("POSRES",))
-    pressed = replace(settings, pcoupl="berendsen", compressibility=(4.5e-5,), ref_p=(1.0,))
-    for given, factor in ((settings, 1.01), (pressed, 1.0)):
+    centre = restraint_centre(read_top(files.topology, ("POSRES",))[0], frame.positions)
+    for scaling, expected in (
+        ("no", 1.01 * frame.positions),
+        ("com", 1.01 * (frame.positions - centre) + centre),
+        ("all", frame.positions),
+    ):
+        given = replace(settings, refcoord_scaling=scaling)
         found = read_system(files.configuration, files.topology, given, reference=larger)[2]
-        np.testing.assert_allclose(found.reference, factor * frame.positions, atol=1e-3)
+        np.testing.assert_allclose(found.reference, expected, atol=1e-3)

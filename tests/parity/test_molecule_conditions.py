@@ -219,7 +219,7 @@ def test_position_restraint_to_another_image_of_the_reference_is_the_same():
     """The recorded case has each reference in another image; here it is 1/2 k times the square of short distances."""
     system = read("restrained")
     rows = system.topology.terms["position_restraint"].atoms[:, 0]
-    r = (system.x[rows] - system.reference[rows]).astype(float) * 2.0**-32 @ system.box
+    r = (system.x[rows] - system.reference.x[rows]).astype(float) * 2.0**-32 @ system.box
     assert np.abs(r).max() < 0.11
     for ranks in (1, 5):
         assert evaluate(system, ranks)[0]["position_restraint"] == pytest.approx(500 * (r**2).sum(), rel=1e-6)

@@ -161,7 +161,7 @@ def check_barostat(s: RunSettings, topology: Topology, box: Float64) -> None:
     Raises
     ------
     InputError
-        If there are position restraints whose reference positions are not to be scaled with the box, or the files'
+        If there are position restraints whose reference positions are not to follow the box, or the files'
         `box` (3, 3) is one whose vectors do not keep their directions.
     """
     if s.pcoupl == "parrinello-rahman" and s.pcoupltype == "semiisotropic" and box[2, :2].any():
@@ -178,8 +178,8 @@ def check_barostat(s: RunSettings, topology: Topology, box: Float64) -> None:
             "pcoupl = parrinello-rahman with pcoupltype = anisotropic needs a rectangular box; use pcoupl = c-rescale"
         )
     kinds = {"position_restraint", "flat_bottom"} & {k for k, terms in topology.terms.items() if len(terms)}
-    if s.pcoupl != "no" and kinds and s.refcoord_scaling != "all":
+    if s.pcoupl != "no" and kinds and s.refcoord_scaling == "no":
         raise InputError(
-            f"pcoupl = {s.pcoupl}: refcoord-scaling = {s.refcoord_scaling} is not supported with position restraints; "
-            "use all, so that reference positions scale with the box"
+            f"pcoupl = {s.pcoupl}: refcoord-scaling = no is not supported with position restraints; use com, so "
+            "that the centre of the reference positions scales with the box, or all, so that each does"
         )

@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 
 from pulsemd.base.errors import InputError
 from pulsemd.base.version import VERSION
-from pulsemd.domain.lattice import lattice_transform, to_lattice
 from pulsemd.engine.cell import Cell
 from pulsemd.engine.extended import Extended
 from pulsemd.engine.simulation import Simulation
-from pulsemd.engine.system import Continuation, System
+from pulsemd.engine.system import Continuation, System, place_reference
 from pulsemd.forcefield.nonbonded import LennardJonesTable
 from pulsemd.forcefield.settings import RunSettings
 from pulsemd.io.checkpoint import Checkpoint
@@ -118,9 +117,7 @@ def continued_system(
         if checkpoint.searched_box is not None and checkpoint.searched_user_box is not None:
             cell = Cell(checkpoint.searched_box, checkpoint.searched_user_box)
     first = checkpoint.user_box if settings.pcoupl == "no" else configuration.box
-    restrained = None
-    if configuration.reference is not None:  # in the first box, with which they have scaled
-        restrained = lattice_transform(to_lattice(configuration.reference, first), checkpoint.frame)
+    restrained = place_reference(topology, settings, configuration.reference, first, checkpoint.frame)
     return System(
         topology,
         table,

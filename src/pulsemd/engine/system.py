@@ -30,6 +30,7 @@ from pulsemd.kernels.nonbonded.dispersion import dispersion_correction
 from pulsemd.kernels.nonbonded.potential import PairPotential
 from pulsemd.kernels.nonbonded.settings import PairConstants, pair_constants
 from pulsemd.topology.records import Topology
+from pulsemd.topology.restraints import ReferencePositions, restraint_centre
 
 _ROWS_AT_ONCE = 2**16  # of positions for output: intermediate results stay in the caches
 
@@ -77,8 +78,8 @@ class System:
     x : (n, 3) int32, lattice units of `box`
     v : (n, 3) float32, nm/ps, Cartesian
     step : int, time step of x; v belongs to half a step before, but where `RunSettings.full_steps` at a start to x
-    reference : (n, 3) int32 or None, lattice units
-        Reference positions of position restraints.
+    reference : ReferencePositions or None
+        Of position restraints.
     continuation : Continuation or None
         Of a run that goes on from a checkpoint.
     image : (n, 3) int32 or None
@@ -106,7 +107,7 @@ class System:
     x: NDArray[np.int32]
     v: NDArray[np.float32]
     step: int
-    reference: NDArray[np.int32] | None = None
+    reference: ReferencePositions | None = None
     continuation: Continuation | None = None
     image: NDArray[np.int32] | None = None
     pair_potential: PairPotential | None = None
@@ -250,9 +251,26 @@ def prepare_system(
         v = np.where(topology.mass[:, None] > 0, velocities, 0).astype(np.float32)
     movers = all_movers(topology, reduced, settings)
     movers.construct(x)
-    restrained = None if reference is None else lattice_transform(to_lattice(reference, box), frame)
+    restrained = place_reference(topology, settings, reference, box, frame)
     system = System(topology, table, settings, box, reduced, frame, x, v, settings.init_step, restrained)
     return system if settings.continuation else constrain_start(system)
+
+
+def place_reference(
+    topology: Topology,
+    settings: RunSettings,
+    reference: NDArray[np.float64] | None,
+    box: NDArray[np.float64],
+    frame: NDArray[np.int64],
+) -> ReferencePositions | None:
+    """Put reference positions (n, 3) in nm, of the first box (3, 3) in nm of the files' frame, on the lattice."""
+    if reference is None:
+        return None
+    x = lattice_transform(to_lattice(reference, box), frame)
+    if settings.refcoord_scaling != "com":
+        return ReferencePositions(x)
+    from_centre = reference - restraint_centre(topology, reference)
+    return ReferencePositions(x, np.stack([from_centre @ np.linalg.inv(frame @ box), from_centre], 1))
 
 
 def constrain_start(system: System) -> System:

@@ -73,7 +73,7 @@ class RunSettings:
         One number for all directions, with ``pcoupltype`` semiisotropic one for x and y and one for z, with anisotropic
         six, for xx, yy, zz, xy, xz and yz, of which the last three act on nothing.
     refcoord_scaling : {'no', 'com', 'all'}
-        How reference positions of restraints follow the box; with a barostat only all is supported.
+        How reference positions of restraints follow the box of the run: not, their centre, or each.
     ld_seed, gen_seed : int
         -1 means: to be drawn, see `with_drawn_seeds`.
     freezegrps, freezedim : tuple of str

@@ -14,7 +14,7 @@ DEFAULTS: Mapping[str, Any] = {f.name: f.default for f in fields(RunSettings) if
 OF_GROUPS = frozenset(("tau_t", "ref_t"))
 """One value for each of tc_grps."""
 
-OF_BAROSTAT = ("pcoupltype", "nstpcouple", "tau_p", "compressibility", "ref_p", "refcoord_scaling")
+OF_BAROSTAT = ("pcoupltype", "nstpcouple", "tau_p", "compressibility", "ref_p")
 """Options that mean nothing without a barostat."""
 
 

@@ -18,6 +18,7 @@ from pulsemd.io.gromacs.mdp import read_settings
 from pulsemd.io.gromacs.top import read_draft
 from pulsemd.topology.configuration import Configuration
 from pulsemd.topology.records import Topology
+from pulsemd.topology.restraints import restraint_centre
 from pulsemd.topology.terms import REFERENCED
 
 log = logging.getLogger(__name__)
@@ -95,9 +96,7 @@ def read_system(
             2,
         )
     _compare_names(conf, frame, topology)
-    restrained = _read_reference(
-        conf, top, reference, topology, None if settings.pcoupl == "no" else frame.box
-    )
+    restrained = _read_reference(conf, top, reference, topology, settings, frame.box)
     configuration = Configuration(frame.positions, frame.velocities, frame.box, frame.title, restrained)
     return topology, table, configuration, settings
 
@@ -107,11 +106,13 @@ def _read_reference(
     top: PathName,
     reference: PathName | None,
     topology: Topology,
-    box: NDArray[np.float64] | None,
+    settings: RunSettings,
+    box: NDArray[np.float64],
 ) -> NDArray[np.float64] | None:
     """Reference positions of restraints, which gmx too takes from a file given for it and from no other.
 
-    Those that scale with the box are at the same fractions of `box` as of the box of their file, as in gmx.
+    Those that scale with the box are at the same fractions of `box` as of the box of their file, as in gmx; with
+    refcoord-scaling = com only their centre is.
     """
     if not any(kind in topology.terms for kind in REFERENCED):
         if reference is not None:
@@ -130,9 +131,13 @@ def _read_reference(
             reference,
             2,
         )
-    if box is None or np.array_equal(box, frame.box):
+    if settings.refcoord_scaling == "no" or np.array_equal(box, frame.box):
         return frame.positions
-    return np.asarray(frame.positions @ np.linalg.inv(frame.box) @ box, np.float64)
+    change = np.linalg.inv(frame.box) @ box
+    if settings.refcoord_scaling == "com":
+        centre = restraint_centre(topology, frame.positions)
+        return np.asarray(frame.positions + (centre @ change - centre), np.float64)
+    return np.asarray(frame.positions @ change, np.float64)
 
 
 def _compare_names(conf: PathName, frame: GroFile, topology: Topology) -> None:

@@ -11,6 +11,7 @@ from pulsemd.device.cuda import CudaDevice
 from pulsemd.kernels.bonded.cuda_programs import TERM_THREADS, bonded_program, owner_program
 from pulsemd.kernels.bonded.launch import KERNELS, kernel_parameters
 from pulsemd.kernels.search.gpu_layout import Slots
+from pulsemd.topology.restraints import ReferencePositions
 from pulsemd.topology.terms import REFERENCED, Terms
 
 _CODES = {
@@ -68,6 +69,7 @@ _KIND = np.dtype(
         ("index", "<u8"),
         ("parameters", "<u8"),
         ("reference", "<u8"),
+        ("rigid", "<u8"),
         ("n_parameters", "<i4"),
         ("n_atoms", "<i4"),
         ("n_grid", "<i4"),
@@ -109,7 +111,7 @@ class GpuBonded:
         coulomb_factor: float,
         slots: Mapping[str, int],
         virial: int,
-        reference: np.ndarray | None,
+        reference: ReferencePositions | None,
         box: np.ndarray,
         fixed: bool,
         excluded: np.ndarray | None = None,
@@ -137,7 +139,8 @@ class GpuBonded:
             row["parameters"] = self._address(parameters, np.float64)
             if kind in REFERENCED:
                 assert reference is not None
-                row["reference"] = self._address(reference[terms[kind].atoms[:, 0]], np.int32)
+                x, rigid = reference.of(terms[kind].atoms[:, 0])
+                row["reference"], row["rigid"] = self._address(x, np.int32), self._address(rigid, np.float64)
             self._blocks += -(-len(terms[kind]) // TERM_THREADS)
         self._n_kinds = len(kinds)
         if excluded is not None and len(excluded):

@@ -9,6 +9,7 @@ struct Kind {  // one row for each kind of term; the order of `kind` is that of 
     const int* index;     // (n_terms,) row of the parameters
     const double* parameters;
     const int* reference;  // (n_terms, 3) int32, lattice units, of restraints; else null
+    const double* rigid;   // (n_terms, 2, 3), what does not scale of it: in first box vectors and in nm; else null
     int n_parameters;      // of a row
     int n_atoms;           // of a term
     int n_grid;            // points of a correction map along each angle; else 0

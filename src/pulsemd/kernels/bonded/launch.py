@@ -10,6 +10,7 @@ from pulsemd.kernels.bonded import bends, stretches, twists
 from pulsemd.kernels.bonded import terms as kernels
 from pulsemd.kernels.bonded.cmap import cmap_coefficients, cmaps
 from pulsemd.kernels.bonded.restraints import flat_bottoms, position_restraints
+from pulsemd.topology.restraints import ReferencePositions
 from pulsemd.topology.terms import REFERENCED, TERM_KINDS, Terms
 
 KERNELS = {
@@ -62,8 +63,8 @@ class BondedForces:
     virial : int, index of the first of the nine elements of the virial in the sums
     scale : float
         0 for float forces, else fixed-point units per kJ/mol/nm.
-    reference : (n, 3) int32 or None, lattice units
-        Reference positions of restraints by global id.
+    reference : ReferencePositions or None
+        Of restraints, by global id.
 
     Notes
     -----
@@ -78,7 +79,7 @@ class BondedForces:
         slots: Mapping[str, int],
         virial: int,
         scale: float,
-        reference: np.ndarray | None,
+        reference: ReferencePositions | None,
     ) -> None:
         self._slots, self._virial, self._scale, self._reference = slots, virial, scale, reference
         self._atoms = {kind: terms[kind].atoms for kind in terms if kind in KERNELS}
@@ -87,7 +88,7 @@ class BondedForces:
             self._index[kind], self._parameters[kind] = kernel_parameters(
                 kind, terms[kind], charge, coulomb_factor
             )
-        self._local: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray | None]] = {}
+        self._local: dict[str, tuple[tuple[np.ndarray, ...], np.ndarray]] = {}
         self._error = np.zeros(1, np.int64)
         self._no_sums = np.zeros(0, np.int64 if scale > 0 else np.float64)
 
@@ -99,11 +100,11 @@ class BondedForces:
         mine : (m,) int64, their indices in the topology
         rows : (m, k) int32, their local rows
         """
-        reference = None
+        where: tuple[np.ndarray, ...] = (rows,)
         if kind in REFERENCED:
             assert self._reference is not None
-            reference = self._reference[self._atoms[kind][mine, 0]]
-        self._local[kind] = (rows, self._index[kind][mine], reference)
+            where += self._reference.of(self._atoms[kind][mine, 0])
+        self._local[kind] = (where, self._index[kind][mine])
 
     def add(self, x: np.ndarray, box: np.ndarray, forces: np.ndarray, sums: np.ndarray | None) -> None:
         """Add all terms.
@@ -118,9 +119,8 @@ class BondedForces:
             OUTPUT, added to.
         """
         sums = self._no_sums if sums is None else sums
-        for kind, (rows, index, reference) in self._local.items():
+        for kind, (where, index) in self._local.items():
             kernel, energy = KERNELS[kind]
-            where = (rows,) if reference is None else (rows, reference)
             kernel(
                 x, box, *where, index, self._parameters[kind], forces, sums,
                 self._slots[energy], self._virial, self._scale, self._error,

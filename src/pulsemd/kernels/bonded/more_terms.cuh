@@ -122,15 +122,14 @@ __device__ void dihedral_restraint(const Atoms& a, const Dihedral& d, const doub
 }
 
 // Sphere, cylinder or layer about the reference; a negative size keeps the atom outside.
-__device__ void flat_bottom(const Atoms& a, int i, const int* reference, const double* p, Sums& sums) {
-    const Vec d = difference(a.x[i], make_int4(reference[0], reference[1], reference[2], 0), a.box);
-    const Vec r = {p[0] * d.x, p[1] * d.y, p[2] * d.z};
+__device__ void flat_bottom(const Atoms& a, int i, const Restrained& at, const double* p, Sums& sums) {
+    const Vec r = {p[0] * at.r.x, p[1] * at.r.y, p[2] * at.r.z};
     const double distance = sqrt(dot(r, r)), beyond = distance - fabs(p[3]);
     if (distance == 0.0 || (beyond <= 0.0) == (p[3] >= 0.0)) return;
     const Vec force = (-p[4] * beyond / distance) * r;
     a.add(i, force);
     sums.energy(0, 0.5 * p[4] * beyond * beyond);
-    sums.virial(r, force);
+    sums.virial(r + at.rigid, force);
 }
 
 struct Periodic {  // k (1 - cos(n (theta - theta0))), and minus its derivative by c = cos theta, 0 where it has none

@@ -171,13 +171,28 @@ __device__ void excluded_pair(const Atoms& a, int i, int j, const LongRange& fie
     add_vector(a.f + 4 * (size_t)j, -f.x, -f.y, -f.z);
 }
 
+// Vector from the reference position of a restraint to its atom, and the part of the reference that does not scale.
+struct Restrained {
+    Vec r, rigid;
+
+    __device__ __forceinline__ Restrained(const Kind& kind, int term, const Atoms& a, int i) {
+        const int* y = kind.reference + 3 * (size_t)term;
+        const double *u = kind.rigid + 6 * (size_t)term, *box = a.box;
+        rigid = {u[3], u[4], u[5]};
+        const Vec stretched = {u[0] * box[0] + u[1] * box[3] + u[2] * box[6],
+                               u[0] * box[1] + u[1] * box[4] + u[2] * box[7],
+                               u[0] * box[2] + u[1] * box[5] + u[2] * box[8]};
+        r = difference(a.x[i], make_int4(y[0], y[1], y[2], 0), box) + (stretched - rigid);
+    }
+};
+
 // V = 1/2 sum_d k_d (x_d - reference_d)^2 with the nearest image of the reference.
-__device__ void restrain(const Atoms& a, int i, const int* reference, const double* k, Sums& sums) {
-    const Vec r = difference(a.x[i], make_int4(reference[0], reference[1], reference[2], 0), a.box);
+__device__ void restrain(const Atoms& a, int i, const Restrained& at, const double* k, Sums& sums) {
+    const Vec r = at.r;
     const Vec force = {-k[0] * r.x, -k[1] * r.y, -k[2] * r.z};
     a.add(i, force);
     sums.energy(0, 0.5 * (k[0] * r.x * r.x + k[1] * r.y * r.y + k[2] * r.z * r.z));
-    sums.virial(r, force);
+    sums.virial(r + at.rigid, force);
 }
 
 // Bicubic surface over two dihedral angles, see cmap.py; coefficients : (n, n, 4, 4).
@@ -213,9 +228,9 @@ __device__ void of_one_or_two(const Kind& kind, int term, const Atoms& a, int i,
         case FENE_BOND: return fene_bond(a, i, j, p, sums);
         case DISTANCE_RESTRAINT: return distance_restraint(a, i, j, p, sums);
         case PAIR14: return pair14(a, i, j, p, sums);
-        case RESTRAINT: return restrain(a, i, kind.reference + 3 * term, p, sums);
+        case RESTRAINT: return restrain(a, i, Restrained(kind, term, a, i), p, sums);
         case ANGLE_RESTRAINT_Z: return angle_restraint_z(a, i, j, p, sums);
-        case FLAT_BOTTOM: return flat_bottom(a, i, kind.reference + 3 * term, p, sums);
+        case FLAT_BOTTOM: return flat_bottom(a, i, Restrained(kind, term, a, i), p, sums);
         case EXCLUDED: return excluded_pair(a, i, j, *reinterpret_cast<const LongRange*>(p));
     }
 }
