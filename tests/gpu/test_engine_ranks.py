@@ -129,21 +129,24 @@ def test_a_single_point_of_overlapping_atoms_on_ranks_has_the_energy_of_one(devi
     assert caplog.text.count("atoms overlap, a run cannot start so") >= 2
 
 
-def test_arrays_that_were_outgrown_are_freed_on_all_processes(device, monkeypatch):
+def test_arrays_and_channels_that_were_outgrown_are_freed_on_all_processes(device, monkeypatch):
     system = bundled_system(nsttcouple=2, nstcomm=2, nstlist=2)
     ranks = on_ranks(system, 2, "reproducible", plan="staged")
     ranks.run(2)
-    search, memory, freed = ranks.rank._search, ranks.rank.transport.memory, []
-    monkeypatch.setattr(memory, "free", freed.append)
-    old = [search.fields.x, search.fields.f, search._all_rows]
-    blocks = [ranks.rank.transport.field(array)[1].block for array in old]
+    search, transport, freed = ranks.rank._search, ranks.rank.transport, []
+    monkeypatch.setattr(transport.memory, "free", freed.append)
+    channels = [search.fields.channel_x, search.fields.channel_f, search._channel_rows]
+    regions = [region for _, region, *_ in transport._fields.values()]
+    for channel in channels:
+        regions += [channel._signals, *channel._buffers.values()]
+    old = search.fields.x
     search.fields.capacity = search._row_capacity = 1
     ranks.run(5)
     alone = on_one(system, "reproducible")
     alone.run(7)
     assert ranks.trajectory_hash() == alone.trajectory_hash()
-    assert {id(block) for block in blocks} <= {id(block) for block in freed}
-    assert search.fields.x is not old[0]
+    assert {id(region.block) for region in regions} <= {id(block) for block in freed}
+    assert search.fields.x is not old
 
 
 @pytest.mark.parametrize("plan", ["staged", "direct"])

@@ -17,7 +17,6 @@ from pulsemd.halo import HaloPlan
 from pulsemd.halo.device.step import StepHalo
 
 if TYPE_CHECKING:
-    from pulsemd.halo.device.memory import SymmetricBlock
     from pulsemd.halo.device.transport import GpuTransport
 
 FEW_ATOMS = 12_000
@@ -73,7 +72,8 @@ class DeviceFields:
         self.capacity = 0
         self.x: Any = None
         self.f: Any = None
-        self._outgrown: list[SymmetricBlock] = []
+        self.channel_x: Any = None
+        self.channel_f: Any = None
         self.starts_itself = transport.name in GRAPH_RUNGS
         self.stops_host = transport.name == "mpi"
         settings = system.settings
@@ -97,8 +97,6 @@ class DeviceFields:
         """Slots on all ranks, by a rule that all evaluate alike; whether there are new arrays."""
         if need <= self.capacity:
             return False
-        if self.capacity > 0:
-            self._outgrown = [self._transport.field(array)[1].block for array in (self.x, self.f)]
         self.capacity = 64 * math.ceil(need * GROWTH / 64)
         self.x = self._transport.allocate("positions", self.capacity, 4, np.int32)
         self.f = self._transport.allocate("forces", self.capacity, 4, self._kind)
@@ -119,6 +117,7 @@ class DeviceFields:
         grown : bool
             The arrays are new.
         """
+        outgrown = [channel for channel in (self.channel_x, self.channel_f) if channel and grown]
         if grown:
             make: Callable[..., Any] = partial(
                 self._transport.channel, plans, stream=self._stream, places=places
@@ -135,9 +134,9 @@ class DeviceFields:
                 channel.rebind(plans, places)
         if self._fuses:
             self._bind_steps(plans, grown)
-        for block in self._outgrown:  # all ranks have met since what used it has ended
-            self._transport.memory.free(block)
-        self._outgrown = []
+        for channel in outgrown:  # all ranks have met since its exchanges have ended
+            channel.close()
+        self._transport.free_replaced()
 
     def _bind_steps(self, plans: list[HaloPlan], grown: bool) -> None:
         if self.steps is None or grown or self.steps.n_pulses != len(plans[0].pulses):

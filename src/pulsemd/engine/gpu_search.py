@@ -109,7 +109,7 @@ class PartSearch:
         self._graphs = StepGraphs(self.device)
         self._graph_refers_to: tuple[Any, ...] = ()
         self._host_is_next = False
-        self._all_rows: Any = None
+        self._channel_rows: Any = None
         self._rows: list[Any] = []
         self._under_way: Callable[[], list[Array]] | None = None
         self._shared: tuple[list[ListCounts], list[int]] | None = None
@@ -289,13 +289,14 @@ class PartSearch:
     def _bring_rows(self, domains: list[LocalDomain], plans: list[HaloPlan]) -> None:
         """Positions of all local rows to the device: owned ones from the host, ghosts from their owners."""
         if domains[0].most_local > self._row_capacity:
-            outgrown = [self.transport.field(self._all_rows)[1].block] if self._row_capacity > 0 else []
+            outgrown = self._channel_rows
             self._row_capacity = int(domains[0].most_local * GROWTH) + 64
-            self._all_rows = rows = self.transport.allocate("rows", self._row_capacity, 4, np.int32)
+            rows = self.transport.allocate("rows", self._row_capacity, 4, np.int32)
             self._rows = list(rows)
             self._channel_rows = self.transport.channel(plans, rows, directions="forward")
-            for block in outgrown:
-                self.transport.memory.free(block)
+            if outgrown is not None:
+                outgrown.close()
+            self.transport.free_replaced()
         else:
             self._channel_rows.rebind(plans)
         for rows, domain in zip(self._rows, domains, strict=True):

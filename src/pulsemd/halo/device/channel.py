@@ -394,6 +394,13 @@ class FusedChannel:
         self.reverse_begin()
         self.reverse_end()
 
+    def close(self) -> None:
+        """Give its symmetric memory back; collective, after all its exchanges have ended everywhere."""
+        regions = [self._signals] if self._signals else []
+        for region in (*regions, *self._buffers.values()):
+            self._transport.memory.free(region.block)
+        self._signals, self._buffers, self._launches = None, {}, {}
+
     def peer(self, kind: int, local: int, pulse: int) -> int:
         """Rank that a report of the device means."""
         message = self.plans[local].pulses[pulse]

@@ -68,7 +68,11 @@ class RankTransport:
         return self._team.act(self._local, given, function)
 
     def allocate(self, name: str, rows: int, width: int, dtype: DTypeLike) -> NDArray[Any]:
-        device = self.act(None, lambda _: self._transport.allocate(name, rows + _SPARE, width, dtype))
+        def make(_: Any) -> Any:
+            self._transport.free_replaced()
+            return self._transport.allocate(name, rows + _SPARE, width, dtype)
+
+        device = self.act(None, make)
         host: NDArray[Any] = np.zeros((rows, width), dtype)
         self._fields.append((host, device))
         return host

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from pulsemd.base.errors import TransportError
+from pulsemd.halo.agreement import check_reduce
 from pulsemd.halo.device.cuda_programs import THREADS, reduce_program
 
 if TYPE_CHECKING:
@@ -27,14 +28,9 @@ class GpuReduce:
     """
 
     def __init__(self, transport: GpuTransport, width: int, dtype: np.dtype[Any], stream: Any) -> None:
-        if str(dtype) not in ("int64", "float64") or width < 1 or transport.size > _MAX_RANKS:
-            raise TransportError(
-                f"reduce: {width} values of {dtype} on {transport.size} ranks; "
-                f"use int64 or float64, width >= 1 and at most {_MAX_RANKS} ranks"
-            )
-        asked = transport.each(lambda _, control: control.allgather((width, str(dtype))))[0]
-        if len(set(asked)) > 1:
-            raise TransportError(f"reduce: ranks ask for different (width, dtype): {asked}")
+        if transport.size > _MAX_RANKS:
+            raise TransportError(f"reduce: {transport.size} ranks; use at most {_MAX_RANKS}")
+        transport.each(lambda _, control: check_reduce(control.allgather, width, dtype))
         memory, device = transport.memory, transport.device
         self.description = f"a sum of {width} {dtype}"
         self._shape, self._stream = (transport.n_local, width), stream

@@ -134,6 +134,7 @@ class GpuTransport:
         self.may_put = any(any(shares) for shares in self.each(lambda _, control: control.allgather(puts)))
         self.path = "loads and stores" + (", puts" if self.may_put else "")
         self._fields: dict[int, tuple[str, Region, tuple[int, int], Any]] = {}
+        self._replaced: list[Region] = []
         self._named: WeakValueDictionary[int, Any] = WeakValueDictionary()
         self._n_named = 0
         self._streams = [self.device.stream]
@@ -222,15 +223,31 @@ class GpuTransport:
         return Region(self.memory, self.n_local, stride)
 
     def allocate(self, name: str, rows: int, width: int, dtype: DTypeLike) -> Any:
-        """Zeroed (K, rows, width) array for channels; collective, with the same arguments on every process."""
+        """Zeroed (K, rows, width) array for channels; collective, with the same arguments on every process.
+
+        An earlier array of this name stays until `free_replaced`.
+        """
         kind = np.dtype(dtype)
         asked = (name, rows, width, str(kind))
         self.each(lambda _, control: check_field(*asked[:3], kind, control.allgather(asked)))
         region = self.region(max(rows, 1) * width * kind.itemsize)
         array = region.view((self.n_local, max(rows, 1), width), kind)[:, :rows]
+        self._replaced += [field[1] for field in self._fields.values() if field[0] == name]
         self._fields = {key: field for key, field in self._fields.items() if field[0] != name}
         self._fields[int(array.data.ptr)] = (name, region, (rows, width), array)
         return array
+
+    def free_replaced(self) -> None:
+        """Give the memory of arrays back whose names were allocated again, and whose users are gone.
+
+        Collective; waits for all processes.
+        """
+        if self._replaced:
+            self.settle()
+            self.meet()
+        for region in self._replaced:
+            self.memory.free(region.block)
+        self._replaced = []
 
     def field(self, array: Any) -> tuple[str, Region]:
         """Name and memory of an array made by `allocate`."""

@@ -217,6 +217,12 @@ class HostDrivenChannel:
             self._capacity = -(-int(_GROWTH * max(needed, 1)) // _STEP) * _STEP
             self.staging = self.transport.memory.allocate(self._capacity * self.row_bytes)
 
+    def close(self) -> None:
+        """Give its memory back; collective, after all its exchanges have ended everywhere."""
+        if self.staging is not None:
+            self.transport.memory.free(self.staging)
+        self.staging = None
+
     def _leg(self, draft: _Draft) -> Leg:
         device = self.transport.device
         lists = [device.to_device(rows) for rows in (draft.packed, draft.unpacked, draft.sources)]

@@ -47,6 +47,13 @@ class StreamChannel(HostDrivenChannel):
         }
         self._landing = {key: place for part in transport.gather(told) for key, place in part.items()}
 
+    def close(self) -> None:
+        """As for every channel; its signals too."""
+        super().close()
+        if self._signals is not None:
+            self.transport.memory.free(self._signals)
+        self._signals = None
+
     def _word(self, leg: Leg, rank: int, kind: int) -> int:
         """Own address of the word of a leg and a plan-rank, wherever that lives."""
         n_local = self.transport.n_local
