@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import replace
-from pathlib import Path
 
 from pulsemd.cli.rank import read_input
-from pulsemd.cli.request import RunRequest, input_files
+from pulsemd.cli.request import RunRequest, file_fields, input_files
 from pulsemd.engine.simulation import Simulation
 from pulsemd.forcefield.settings import RunSettings
 from pulsemd.halo import open_transport
@@ -41,14 +40,11 @@ def compare(args: argparse.Namespace) -> int:
     find_gmx()
     conf, top, mdp = input_files(args)
     settings = replace(read_settings(mdp)[0].with_drawn_seeds(), nsteps=0, integrator="md")
-    include = tuple(Path(folder) for folder in args.include)
-    reference = None if args.ref is None else Path(args.ref)
-    index = None if args.index is None else Path(args.index)
-    request = RunRequest(conf, top, settings, include, reference, index=index)
+    request = RunRequest(conf, top, settings, **file_fields(args))
     with located(mdp), open_transport("loopback") as transport:
         system, request = read_input(transport, request)
         ours = Simulation(transport, system, request.options).evaluate()
-    theirs = gromacs_energies(conf, top, settings, include, reference, index)
+    theirs = gromacs_energies(conf, top, settings, request.include, request.reference, request.index)
     rows = {
         name: {"gmx": value, "pulsemd": ours.get(name, 0.0), "difference": ours.get(name, 0.0) - value}
         for name, value in theirs.energies.items()

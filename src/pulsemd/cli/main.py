@@ -43,6 +43,12 @@ def build_parser() -> argparse.ArgumentParser:
     energy = commands.add_parser("energy", help="energies of one configuration, term by term")
     _add_input(energy)
     _add_common(energy)
+    plan = commands.add_parser("plan", help="how a system would be cut into ranks, without running it")
+    _add_input(plan)
+    _add_common(plan, several=True)
+    report = commands.add_parser("report", help="what runs did and found, side by side")
+    report.add_argument("out", nargs="+", metavar="OUT", help="directory of a run")
+    report.add_argument("--json", action="store_true", help="print one JSON object on standard output")
     build = commands.add_parser("build", help="write input files of a bundled system in any size")
     build.add_argument("name", choices=("water", "water-ethanol"))
     build.add_argument("--atoms", type=_count, required=True, help="number of atoms wanted")
@@ -115,8 +121,14 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_common(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--ranks", type=_count, help="number of ranks (1, or those of mpirun or srun)")
+def _add_common(parser: argparse.ArgumentParser, several: bool = False) -> None:
+    """Flags of all commands on ranks; with `several`, of one that goes through numbers of ranks."""
+    ranks = (
+        "numbers of ranks, each for itself (1)"
+        if several
+        else "number of ranks (1, or those of mpirun or srun)"
+    )
+    parser.add_argument("--ranks", type=_count, nargs="+" if several else None, help=ranks)
     parser.add_argument(
         "--ranks-per-gpu", type=_count, metavar="K", help="with several ranks on GPUs, those of each (1)"
     )
@@ -230,6 +242,14 @@ def dispatch(args: argparse.Namespace) -> int:
         from pulsemd.cli.run import main as run_main
 
         return run_main(args)
+    if args.command == "plan":
+        from pulsemd.cli.plan import plan
+
+        return plan(args)
+    if args.command == "report":
+        from pulsemd.cli.report import report
+
+        return report(args)
     if args.command in ("census", "compare"):
         from pulsemd.cli.compare import compare, show_census
 

@@ -97,6 +97,31 @@ def input_files(args: argparse.Namespace) -> tuple[Path, Path, Path]:
     return Path(args.conf), Path(args.top), Path(args.mdp)
 
 
+def file_fields(args: argparse.Namespace) -> dict[str, Any]:
+    """Fields of `RunRequest` about files besides configuration, topology and settings."""
+    return {
+        "include": tuple(Path(folder) for folder in args.include),
+        "reference": None if args.ref is None else Path(args.ref),
+        "index": None if args.index is None else Path(args.index),
+    }
+
+
+def overrides(args: argparse.Namespace) -> dict[str, Any]:
+    """Settings that flags replace."""
+    values: dict[str, Any] = {}
+    if args.command == "energy":
+        values["nsteps"] = 0
+    elif getattr(args, "steps", None) is not None:
+        values["nsteps"] = args.steps
+    if args.nstlist is not None:
+        if args.nstlist < 1:
+            raise ConfigError("--nstlist 0: at least 1 step between searches is needed")
+        values["nstlist"] = args.nstlist
+    if args.seed is not None:
+        values["gen_seed"] = values["ld_seed"] = args.seed
+    return values
+
+
 def run_options(args: argparse.Namespace, table: dict[str, Any], started_ranks: int | None) -> RunOptions:
     """Common flags, from the command line, else from a TOML's ``[pulsemd]`` table, else defaults.
 

@@ -7,10 +7,16 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from pulsemd.base.errors import ConfigError, InputError, OutputError, PeerError
-from pulsemd.cli.request import RunRequest, input_files, output_options, run_options
+from pulsemd.cli.request import (
+    RunRequest,
+    file_fields,
+    input_files,
+    output_options,
+    overrides,
+    run_options,
+)
 from pulsemd.cli.started import started_as
 from pulsemd.engine.device import choose_device, fit_device
 from pulsemd.halo import launch, launch_gpus, open_transport
@@ -64,16 +70,14 @@ def main(args: argparse.Namespace) -> int:
     request = RunRequest(
         conf,
         top,
-        replace(settings, **_overrides(args)),
-        include=tuple(Path(folder) for folder in args.include),
-        reference=None if args.ref is None else Path(args.ref),
+        replace(settings, **overrides(args)),
         options=options,
         out=_prepare(args.out, first, append) if args.command == "run" else None,
         json=args.json,
         restart=restart,
         append=append,
-        index=None if args.index is None else Path(args.index),
         mdp=mdp,
+        **file_fields(args),
         **output,
     )
     try:
@@ -146,22 +150,6 @@ def _run_on_gpus(request: RunRequest, started: bool) -> int:
 def _tell_start(what: str) -> None:
     """Say what takes a few seconds, and longer the first time on a machine."""
     print(f"starting {what}", file=sys.stderr, flush=True)
-
-
-def _overrides(args: argparse.Namespace) -> dict[str, Any]:
-    """Settings that flags replace."""
-    values: dict[str, Any] = {}
-    if args.command == "energy":
-        values["nsteps"] = 0
-    elif args.steps is not None:
-        values["nsteps"] = args.steps
-    if args.nstlist is not None:
-        if args.nstlist < 1:
-            raise ConfigError("--nstlist 0: at least 1 step between searches is needed")
-        values["nstlist"] = args.nstlist
-    if args.seed is not None:
-        values["gen_seed"] = values["ld_seed"] = args.seed
-    return values
 
 
 def _checkpoint_file(args: argparse.Namespace) -> Path | None:

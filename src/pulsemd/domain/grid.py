@@ -221,6 +221,17 @@ def halo_cost(grid: Grid, box: NDArray[np.float64], halo_width: float) -> float:
     return volume + PULSE_COST * sum(pulse_counts(grid, lattice_halo(halo_width, box)))
 
 
+def grids_by_cost(
+    grids: Sequence[Grid], box: NDArray[np.float64], halo_width: float
+) -> list[tuple[float, Grid]]:
+    """Those of some grids that fit, each behind its `halo_cost`, the cheapest first."""
+    w, halo = widths(box), lattice_halo(halo_width, box)
+    fitting = [
+        (halo_cost(grid, box, halo_width), grid) for grid in grids if not _problem(grid, w, halo, halo_width)
+    ]
+    return sorted(fitting, key=lambda found: (found[0], found[1].shape))
+
+
 def check_size(shape: Shape, n_ranks: int) -> None:
     """Require that a grid has one cell for each rank.
 
@@ -261,9 +272,8 @@ def choose_grid(
     if shape is not None:
         check_size(shape, n_ranks)
     grids = [Grid(s) for s in ([shape] if shape is not None else factorizations(n_ranks))]
-    fitting = [grid for grid in grids if not _problem(grid, w, halo, halo_width)]
-    if fitting:
-        return min(fitting, key=lambda grid: (halo_cost(grid, box, halo_width), grid.shape))
+    if fitting := grids_by_cost(grids, box, halo_width):
+        return fitting[0][1]
     widest = min(
         grids, key=lambda grid: (len(grid.split_dims), -max((w[d] for d in grid.split_dims), default=0.0))
     )

@@ -199,6 +199,11 @@ class GpuRank(GpuSteps):
         self._first_step = self._clock
         self.n_searches += 1
 
+    @property
+    def searches_on_device(self) -> int:
+        """Searches that went without the host planning them: all, as there is no halo."""
+        return self.n_searches
+
     def _move_in(self, slots: Slots) -> None:
         """Arrays for slots of another capacity, and whatever refers to them."""
         self._slots = slots

@@ -34,8 +34,8 @@ from pulsemd.engine.gpu_steps import ENERGIES_AHEAD, PRUNE_INTERVAL, GpuSteps
 from pulsemd.engine.gpu_sums import SumsOfRanks, step_sums
 from pulsemd.engine.lattice import add_background, gpu_lattice_sum, settle_lattice
 from pulsemd.engine.options import RunOptions
-from pulsemd.engine.setup import device_halo, inner_cutoff
-from pulsemd.engine.system import Continuation, System, group_reach
+from pulsemd.engine.setup import inner_cutoff, start_halo
+from pulsemd.engine.system import Continuation, System
 from pulsemd.engine.terms import TermOwnership
 from pulsemd.halo.rungs.mpi import waits_of_sum
 from pulsemd.kernels.constraints.shared_moves import SharedMoves
@@ -87,7 +87,7 @@ class GpuRanks(GpuSteps):
         self.device_name = f"cuda: {device.name}"
         terms = TermOwnership(system)
         extent = terms.start_extent(system)
-        halo_width = device_halo(settings, r_list, group_reach(system), extent)
+        halo_width = start_halo(system, r_list, extent, on_gpus=True)
         self.grid = choose_grid(transport.size, system.box, halo_width, options.grid)
         self._ghost_stream = device.new_stream(priority=-2)
         constants = update_constants(system)

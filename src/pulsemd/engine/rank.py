@@ -37,7 +37,8 @@ from pulsemd.engine.extended import Extended, Friction, with_half_kick
 from pulsemd.engine.forces import Forces, Sums
 from pulsemd.engine.movers import Movers
 from pulsemd.engine.options import RunOptions
-from pulsemd.engine.system import Continuation, System, group_reach
+from pulsemd.engine.setup import start_halo
+from pulsemd.engine.system import Continuation, System
 from pulsemd.halo import Channel, Transport
 from pulsemd.kernels.update.noise import Bath
 from pulsemd.schedule.phase import Phase, PhaseTimer
@@ -71,7 +72,7 @@ class Rank:
     """
 
     device_name = "cpu"
-    device_bytes = 0
+    device_bytes = searches_on_device = 0
     energies_ahead = frames_ahead = 1
     all_are_well = False  # of other ranks nothing is known
 
@@ -93,7 +94,7 @@ class Rank:
         self._bath = bath_of(settings, topology, system.group_of_atom)
         self._forces = Forces(transport, system, options)
         extent = self._forces.terms.start_extent(system)
-        halo_width = max(r_list + 2.0 * group_reach(system), extent)
+        halo_width = start_halo(system, r_list, extent, on_gpus=False)
         self.grid = choose_grid(transport.size, system.box, halo_width, options.grid)
         self._groups = UpdateGroups(topology.group_offset, topology.group_atoms)
         self._single_point = settings.nsteps == 0

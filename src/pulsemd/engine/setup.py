@@ -105,6 +105,47 @@ def choose_list_cutoff(system: System, nstlist: int) -> float:
     return _cutoff_for(system, nstlist)
 
 
+def explain_list_cutoff(system: System, nstlist: int) -> str:
+    """Why `choose_list_cutoff` takes what it takes, in words."""
+    s = system.settings
+    r_cut = max(s.rcoulomb, s.rvdw)
+    if s.minimises:
+        return (
+            f"{FIXED_BUFFER:g} times the cut-off {r_cut:g} nm, or what the box has room for: a minimisation"
+        )
+    if s.verlet_buffer_tolerance < 0:
+        return "rlist of the settings, as verlet-buffer-tolerance is negative"
+    if s.nsteps == 0 or nstlist == 1:
+        return f"the cut-off {r_cut:g} nm: no list is used for a second step"
+    if _temperature(system) == 0.0:
+        return (
+            f"{FIXED_BUFFER:g} times the cut-off {r_cut:g} nm, or what the box has room for: no temperature"
+        )
+    shrinks = "" if s.pcoupl == "no" else f", and {SHRINKAGE:.1%} for a box that shrinks"
+    return (
+        f"the cut-off {r_cut:g} nm and a buffer for {nstlist} steps of {s.dt:g} ps at {_temperature(system):.4g} K, "
+        f"verlet-buffer-tolerance {s.verlet_buffer_tolerance:g} kJ/mol/ps per atom{shrinks}"
+    )
+
+
+def start_halo(system: System, r_list: float, extent: float, on_gpus: bool) -> float:
+    """Width in nm of the halos at the start, for which the grid of ranks is chosen.
+
+    Parameters
+    ----------
+    system : System
+    r_list : float, nm
+    extent : float, nm
+        Largest distance between two leaders of one term.
+    on_gpus : bool
+        Whether the ranks are on GPUs.
+    """
+    reach = group_reach(system)
+    if on_gpus:
+        return device_halo(system.settings, r_list, reach, extent)
+    return max(r_list + 2.0 * reach, extent)
+
+
 def device_halo(s: RunSettings, r_list: float, reach: float, extent: float) -> float:
     """Width in nm of the halos that the host plans for ranks on GPUs, on which searches then run for a while.
 

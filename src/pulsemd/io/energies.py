@@ -93,7 +93,7 @@ def read_energies(path: str | Path) -> dict[str, NDArray[np.float64]]:
     Raises
     ------
     InputError
-        If a line has another number of fields than the header, or a field is no number.
+        If a line has another number of fields than the header, is cut off, or a field is no number.
     """
     with open(path, encoding="utf-8") as handle:
         names = handle.readline().rstrip("\n").split(",")
@@ -102,6 +102,8 @@ def read_energies(path: str | Path) -> dict[str, NDArray[np.float64]]:
             fields = line.rstrip("\n").split(",")
             if len(fields) != len(names):
                 raise InputError(f"{len(fields)} fields where {len(names)} are expected", path, number)
+            if not line.endswith("\n"):
+                raise InputError("the line is cut off", path, number)
             try:
                 rows.append([float(field) for field in fields])
             except ValueError as error:

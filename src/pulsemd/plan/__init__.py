@@ -1,0 +1,1 @@
+"""How a system would be cut into ranks, without a run."""
