@@ -206,3 +206,18 @@ def mixed_system(folder, per_edge=5, spacing=0.62, top=MIXED_TOP, **settings):
     for path, content in zip(files, (text, top + molecules, MIXED_MDP), strict=True):
         path.write_text(content)
     return load(*files, **settings)
+
+
+def restrained_system(folder, **settings):
+    """The same with restraints of butane and flat bottoms of methane."""
+    mixed_system(folder)
+    conf, top, mdp = (folder / name for name in ("conf.gro", "topol.top", "run.mdp"))
+    text = top.read_text()
+    for after, rows in (
+        ("MET", "1 1 1000 500 200\n3 1 50 50 50"),
+        ("SOL", "1 2 1 0.001 5000\n2 2 8 0.001 5000"),
+    ):
+        start = f"[ moleculetype ]\n{after}"
+        text = text.replace(start, f"[ position_restraints ]\n{rows}\n{start}")
+    top.write_text(text)
+    return load(conf, top, mdp, conf, **settings)

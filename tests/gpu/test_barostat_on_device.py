@@ -9,7 +9,7 @@ from run_files import run, write_input
 from pulsemd.cli.main import main
 from pulsemd.io.energies import read_energies
 from step_by_step import BAROSTAT, states
-from systems import SITES_TOP, load, mixed_system
+from systems import SITES_TOP, mixed_system, restrained_system
 
 pytestmark = pytest.mark.gpu
 
@@ -62,18 +62,7 @@ def test_cell_on_device_follows_cpu(device, tmp_path, how, precision, coulomb):
 @pytest.mark.parametrize("precision", ["fast", "reproducible"])
 @pytest.mark.parametrize("scaling", ["com", "all"])
 def test_restrained_atoms_in_a_cell_on_device_follow_cpu(device, tmp_path, scaling, precision):
-    mixed_system(tmp_path)
-    conf, top, mdp = (tmp_path / name for name in ("conf.gro", "topol.top", "run.mdp"))
-    text = top.read_text()
-    for before, rows in (
-        ("MET", "1 1 1000 500 200\n3 1 50 50 50"),
-        ("SOL", "1 2 1 0.001 5000\n2 2 8 0.001 5000"),
-    ):
-        start = f"[ moleculetype ]\n{before}"
-        text = text.replace(start, f"[ position_restraints ]\n{rows}\n{start}")
-    top.write_text(text)
-    given = WEAK | {"nstlist": 5, "refcoord_scaling": scaling}
-    system = load(conf, top, mdp, conf, **given)
+    system = restrained_system(tmp_path, nstlist=5, refcoord_scaling=scaling, **WEAK)
     (before, cpu, work), (after, gpu, device_work) = [
         states(system, place, precision, 12) for place in ("cpu", "cuda")
     ]

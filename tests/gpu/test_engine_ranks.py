@@ -14,7 +14,15 @@ from pulsemd.engine.simulation import Simulation
 from pulsemd.halo import open_transport
 from pulsemd.halo.device.buffers import TABLES, TableBuffers
 from pulsemd.halo.device.local import local_transports
-from systems import MIXED_TOP, SITES_TOP, bundled_system, load, mixed_system, overlapping_waters
+from systems import (
+    MIXED_TOP,
+    SITES_TOP,
+    bundled_system,
+    load,
+    mixed_system,
+    overlapping_waters,
+    restrained_system,
+)
 
 pytestmark = pytest.mark.gpu
 STEPS = 60
@@ -165,6 +173,26 @@ def test_a_box_scaled_by_a_barostat_on_ranks_is_that_of_one(device, n_ranks, cou
     expected, found = alone.evaluate(), ranks.evaluate()
     for name, value in expected.items():
         assert found[name] == pytest.approx(value, rel=1e-9, abs=1e-9), name
+
+
+@pytest.mark.parametrize("plan", ["staged", "direct"])
+def test_restrained_atoms_whose_centre_follows_the_box_on_ranks_have_the_hash_of_one(device, tmp_path, plan):
+    barostat = {
+        "pcoupl": "berendsen",
+        "tau_p": 0.2,
+        "nstpcouple": 2,
+        "compressibility": (4.5e-5,),
+        "ref_p": (1.0,),
+    }
+    system = restrained_system(tmp_path, nstlist=6, refcoord_scaling="com", **barostat)
+    alone, ranks = on_one(system, "reproducible"), on_ranks(system, 2, "reproducible", plan=plan)
+    for simulation in (alone, ranks):
+        simulation.run(8)
+    assert ranks.trajectory_hash() == alone.trajectory_hash()
+    expected, found = alone.evaluate(), ranks.evaluate()
+    assert expected["position_restraint"] > 1.0
+    for term, value in expected.items():
+        assert found[term] == pytest.approx(value, rel=1e-9, abs=1e-9), term
 
 
 @pytest.mark.parametrize("plan", ["staged", "direct"])
