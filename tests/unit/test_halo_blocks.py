@@ -6,19 +6,23 @@ from pulsemd.halo.device.blocks import blocks_of_message
 from pulsemd.halo.device.cuda_programs import THREADS
 from pulsemd.halo.device.tables import MOST_PARTS
 
+TURNS = pytest.mark.parametrize(("direction", "turns"), [("forward", 32), ("reverse", 8)])
+
 
 def test_blocks_are_as_many_as_have_rows():
-    assert [blocks_of_message(n, 1, 132) for n in (0, 1, THREADS, THREADS + 1)] == [1, 1, 1, 2]
+    assert [blocks_of_message("forward", n, 1, 132) for n in (0, 1, THREADS, THREADS + 1)] == [1, 1, 1, 2]
 
 
+@TURNS
 @pytest.mark.parametrize(("messages", "blocks"), [(4, 33), (12, 11), (32, 4), (132, 1), (400, 1)])
-def test_blocks_of_all_messages_are_at_most_one_for_each_multiprocessor(messages, blocks):
-    assert blocks_of_message(8 * THREADS * blocks, messages, 132) == blocks
+def test_blocks_of_all_messages_are_at_most_one_for_each_multiprocessor(direction, turns, messages, blocks):
+    assert blocks_of_message(direction, turns * THREADS * blocks, messages, 132) == blocks
 
 
-def test_blocks_of_many_rows_are_more_than_multiprocessors():
-    assert blocks_of_message(8 * THREADS * 10, 32, 132) == 10
+@TURNS
+def test_blocks_of_many_rows_are_more_than_multiprocessors(direction, turns):
+    assert blocks_of_message(direction, turns * THREADS * 10, 32, 132) == 10
 
 
 def test_blocks_are_at_most_as_many_as_there_are_words():
-    assert blocks_of_message(2**24, 32, 132) == MOST_PARTS
+    assert blocks_of_message("reverse", 2**24, 32, 132) == MOST_PARTS

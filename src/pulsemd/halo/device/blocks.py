@@ -7,11 +7,11 @@ from typing import Final
 from pulsemd.halo.device.cuda_programs import THREADS
 from pulsemd.halo.device.tables import MOST_PARTS
 
-_MOST_TURNS: Final = 8
-"""Units of each thread beyond which more blocks than multiprocessors are faster."""
+_MOST_TURNS: Final = {"forward": 32, "reverse": 8}
+"""Units of each thread beyond which more blocks than multiprocessors are faster: forward, four are in flight."""
 
 
-def blocks_of_message(units: int, messages: int, multiprocessors: int) -> int:
+def blocks_of_message(direction: str, units: int, messages: int, multiprocessors: int) -> int:
     """Blocks of each message of a launch.
 
     As many as give each thread one unit, but all messages together no more than one for each multiprocessor, unless
@@ -19,6 +19,7 @@ def blocks_of_message(units: int, messages: int, multiprocessors: int) -> int:
 
     Parameters
     ----------
+    direction : {'forward', 'reverse'}
     units : int
         Of the largest message; a thread copies one at a time.
     messages : int
@@ -27,5 +28,5 @@ def blocks_of_message(units: int, messages: int, multiprocessors: int) -> int:
         Of the smallest GPU.
     """
     enough = -(-units // THREADS)
-    each = max(1, multiprocessors // messages, enough // _MOST_TURNS)
+    each = max(1, multiprocessors // messages, enough // _MOST_TURNS[direction])
     return min(MOST_PARTS, max(1, enough), each)

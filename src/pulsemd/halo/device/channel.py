@@ -255,7 +255,7 @@ class FusedChannel:
         rows = int(routes.tables[:, :, (N_SEND, N_RECV)].max(initial=0))
         if rows > self._rows:
             self._rows = int(_GROWTH * rows)
-        shapes = {direction: self._shape(*kernels[direction]) for direction in directions}
+        shapes = {direction: self._shape(direction, *kernels[direction]) for direction in directions}
         released = 0 if self._releases is None else self._releases.generation
         made_here = np.int32(self.most > 0)
         if not moved and (shapes, released, made_here) == (self._shapes, self._released, self._made_here):
@@ -276,7 +276,7 @@ class FusedChannel:
             program, units = reverse_program(array.dtype, array.shape[2], self._way, transport.network)
         return transport.memory.kernel(program, f"halo_{direction}"), units
 
-    def _shape(self, kernel: Kernel, units: int) -> tuple[int, int]:
+    def _shape(self, direction: str, kernel: Kernel, units: int) -> tuple[int, int]:
         """Blocks of each message, and pulses of each launch: as many as find a place on every device together."""
         transport, n_local = self._transport, self._transport.n_local
         places, multiprocessors = self._room(kernel)
@@ -287,8 +287,8 @@ class FusedChannel:
             )
         pulses = min(self._slots, self.per_launch, places // n_local)
         messages = n_local * pulses
-        blocks = transport.options.blocks or blocks_of_message(self._rows * units, messages, multiprocessors)
-        return max(1, min(blocks, MOST_PARTS, places // messages)), pulses
+        chosen = blocks_of_message(direction, self._rows * units, messages, multiprocessors)
+        return max(1, min(transport.options.blocks or chosen, MOST_PARTS, places // messages)), pulses
 
     def _bind(self, direction: str, kernel: Kernel, units: int) -> list[Callable[[], None]]:
         """The launches of an exchange."""
