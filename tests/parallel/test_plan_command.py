@@ -8,12 +8,14 @@ from dataclasses import replace
 import pytest
 
 from domain_support import on_ranks
+from pulsemd.base.errors import DomainError
 from pulsemd.cli.main import main
 from pulsemd.domain.grid import choose_grid
 from pulsemd.engine.gromacs_system import system_from_gromacs
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.simulation import Simulation
 from pulsemd.plan.cut import cut_system
+from pulsemd.plan.meeting import on_all_ranks
 from pulsemd.report.summary import rank_report
 from pulsemd.systems import system_files
 
@@ -119,3 +121,18 @@ def test_plan_for_people_marks_what_is_taken(capsys):
     assert blocks[0].startswith("1 rank(s), 3000 atoms, device cpu")
     taken = [line.split()[0] for line in blocks[1].splitlines() if line.endswith("taken")]
     assert taken == ["1x1x2", "staged"]
+
+
+def test_ranks_that_plan_give_the_error_of_the_rank_that_met_it_and_all_end():
+    def work(transport):
+        if transport.rank == 2:
+            raise DomainError("rank 2 lost an atom")
+        return transport.allgather(transport.rank)
+
+    with pytest.raises(DomainError, match="rank 2 lost an atom"):
+        on_all_ranks(5, work)
+    assert on_all_ranks(3, lambda t: t.alltoall([10 * t.rank + to for to in range(3)])) == [
+        [0, 10, 20],
+        [1, 11, 21],
+        [2, 12, 22],
+    ]

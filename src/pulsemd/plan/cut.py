@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from typing import Final, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pulsemd.base.errors import PeerError
 from pulsemd.domain.atoms import UpdateGroups, select_owned
 from pulsemd.domain.grid import (
     Grid,
@@ -28,13 +26,10 @@ from pulsemd.engine.setup import choose_list_cutoff, choose_nstlist, explain_lis
 from pulsemd.engine.system import System
 from pulsemd.engine.terms import TermOwnership
 from pulsemd.halo import HaloPlan, Transport
-from pulsemd.halo.transports.loopback import loopback_world
+from pulsemd.plan.meeting import on_all_ranks
 
 NEXT_BEST: Final = 3
 """Grids that are named besides the one taken."""
-
-_PATIENCE: Final = 600.0
-"""Seconds that a rank waits for the others: all of them share this process."""
 
 
 @dataclass(frozen=True)
@@ -202,28 +197,12 @@ def all_domains(system: System, grid: Grid, r_list: float, extent: float, kind: 
         The first that a rank meets.
     """
     groups = UpdateGroups(system.topology.group_offset, system.topology.group_atoms)
-    domains: list[LocalDomain | None] = [None] * grid.size
-    errors: list[BaseException] = []
 
-    def plan(transport: Transport) -> None:
-        try:
-            atoms = select_owned(grid, transport.rank, groups, system.x, system.v)
-            domains[transport.rank] = build_halo(
-                transport, grid, groups, atoms, system.box, r_list, extent, kind
-            )
-        except BaseException as error:
-            errors.append(error)
+    def plan(transport: Transport) -> LocalDomain:
+        atoms = select_owned(grid, transport.rank, groups, system.x, system.v)
+        return build_halo(transport, grid, groups, atoms, system.box, r_list, extent, kind)
 
-    threads = [threading.Thread(target=plan, args=(t,)) for t in loopback_world(grid.size, _PATIENCE)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for error in sorted(
-        errors, key=lambda error: isinstance(error, PeerError)
-    ):  # a cause before what it causes
-        raise error
-    return [domain for domain in domains if domain is not None]
+    return on_all_ranks(grid.size, plan)
 
 
 def _exchange(plans: list[HaloPlan]) -> Exchange:
