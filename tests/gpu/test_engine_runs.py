@@ -195,6 +195,7 @@ def test_run_command_on_device_writes_its_choice_into_the_summary(device, pulsem
     assert device.name in summary["device_name"]
     assert summary["steps"] == 100
     assert 100 * summary["atoms"] < summary["device_bytes"] < 2**30
+    assert summary["searches"]["on_device"] == summary["searches"]["all"] >= 1
     host = summary["host_us_per_step"]
     assert 0.0 < host["cpu"] <= 1.01 * host["wall"] < 1.01 * summary["us_per_step"]
     auto = pulsemd.summary("run", "water", "-o", "out2", "--steps", 10)

@@ -6,7 +6,7 @@ import json
 import shutil
 
 import pytest
-from run_files import run
+from run_files import COMMON, move_molecule, run, write_input
 
 from pulsemd.cli.main import main
 
@@ -123,6 +123,16 @@ def test_report_of_a_run_says_how_it_ended(tmp_path, capsys, crash, changes, sta
     if crash is not None:
         (out / "crash.gro").write_text(f"{crash}\n0\n1 1 1\n")
     assert told(capsys, out)[0]["state"] == state
+
+
+def test_report_of_a_run_that_blew_up_names_its_step_and_positions(tmp_path, capsys):
+    words = write_input(tmp_path, edit=lambda lines: move_molecule(lines, 5, 10, 0.001), nstenergy=20)
+    assert main(["run", *words, *COMMON, "-o", str(tmp_path / "out"), "--steps", "60"]) == 6
+    capsys.readouterr()
+    assert main(["report", str(tmp_path / "out")]) == 0
+    text = capsys.readouterr().out
+    assert "blew up after step 0\n" in text
+    assert text.endswith("out/crash.gro\n")
 
 
 def test_report_of_a_folder_without_a_run_exits_3_with_the_remedy(tmp_path, capsys):
