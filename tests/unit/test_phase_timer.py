@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from time import perf_counter, sleep
+from time import sleep, thread_time
 
 from pulsemd.schedule.phase import PhaseTimer
 
@@ -15,9 +15,9 @@ def test_time_of_the_host_between_searches_tells_work_from_waits():
     assert timer.host_cpu < 0.02
     waited = timer.host_cpu
     with timer.between_searches():
-        end = perf_counter() + 0.05
-        while perf_counter() < end:
+        end = thread_time() + 0.02  # of this thread: what else the machine does is not counted
+        while thread_time() < end:
             pass
-    assert timer.host_cpu > waited + 0.005
+    assert timer.host_cpu >= waited + 0.02
     timer.reset()
     assert (timer.host_wall, timer.host_cpu) == (0.0, 0.0)
