@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pulsemd.base.errors import DomainError
 from pulsemd.device.cuda import CudaDevice
 from pulsemd.engine import gpu_fields, gpu_search
 from pulsemd.engine.gpu_control import ProcessControl
@@ -127,6 +128,48 @@ def test_a_term_that_grows_longer_than_the_halo_is_found_again_by_the_host(devic
     ranks.run(STEPS)
     assert ranks.trajectory_hash() == alone.trajectory_hash()
     assert 0 < ranks.rank.searches_on_device < ranks.rank.n_searches - 1
+
+
+def gas_without_forces(folder, edge=8.0):
+    """Atoms at rest in eight cells, no rank's near another's."""
+    cells, places = (
+        np.stack(np.meshgrid(*[np.arange(n)] * 3, indexing="ij"), -1).reshape(-1, 1, 3) for n in (2, 6)
+    )
+    rows = (cells * edge / 2 + (1.2 + 0.5 * places).reshape(1, -1, 3)).reshape(-1, 3)
+    lines = [f"{n:5d}AR       A{n:5d}{x:8.3f}{y:8.3f}{z:8.3f}" for n, (x, y, z) in enumerate(rows, 1)]
+    (folder / "conf.gro").write_text("\n".join(["gas", str(len(lines)), *lines, f"{edge} {edge} {edge}", ""]))
+    (folder / "topol.top").write_text(
+        "[ defaults ]\n1 2 yes 0.5 0.5\n[ atomtypes ]\nAR 39.9 0 A 0.3 0\n[ moleculetype ]\nAR 1\n[ atoms ]\n"
+        f"1 AR 1 AR A 1 0 39.9\n[ system ]\ngas\n[ molecules ]\nAR {len(lines)}\n"
+    )
+    (folder / "run.mdp").write_text(
+        "integrator = md\ndt = 0.001\nnsteps = 100\nnstlist = 10\nverlet-buffer-tolerance = -1\nrlist = 1.0\n"
+        "coulombtype = cut-off\nrcoulomb = 0.9\nrvdw = 0.9\ncomm-mode = none\n"
+    )
+    return load(*(folder / name for name in ("conf.gro", "topol.top", "run.mdp")))
+
+
+def move_to_lower_corners(part, cell=4.0, edge=8.0, steps=5, dt=0.001):
+    """Let the atoms of a rank come to the lower corner of its cell, where seven others need all of them."""
+    xp = part.device.xp
+    above = xp.asarray(part.slots.x[:, :3]).astype(np.float64) / 2.0**32 * edge % cell
+    part.update.velocities[:, :3] = ((0.1 * above - above) / (steps * dt)).astype(np.float32)
+
+
+def test_more_atoms_in_a_search_on_the_device_than_it_has_slots_for_are_an_error_on_all_ranks(
+    device, tmp_path
+):
+    ranks = on_ranks(gas_without_forces(tmp_path), 8, "reproducible", plan="direct", grid=(2, 2, 2))
+    ranks.run(35)
+    assert ranks.rank.searches_on_device > 0
+    for part in ranks.rank._parts:
+        move_to_lower_corners(part)
+    with pytest.raises(
+        DomainError,
+        match="ranks have room for 0 of 1728 atoms; more have gathered on one than it was prepared for",
+    ):
+        ranks.run(20)
+    assert all(part.slots.capacity < 8 * 216 for part in ranks.rank._parts)
 
 
 def test_a_single_point_of_overlapping_atoms_on_ranks_has_the_energy_of_one(device, caplog):

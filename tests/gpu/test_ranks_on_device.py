@@ -99,6 +99,36 @@ def test_an_empty_domain_and_ghosts_without_owned_atoms_are_searched(device):
         assert [n.pairs for n in part.pairs.pairs.all_counts] == [0, 0]
 
 
+def test_atoms_for_which_there_are_no_slots_are_all_left_out_until_they_fit(device):
+    system = bundled_system()
+    grid, domains = domains_of(system, (2, 2, 2), 1.1)
+    part = RankForces(device, system, "reproducible", _region(grid, 0, system, domains[0].halo_width))
+    part.search(domains[0], 1.1)
+    searches, counts = part.pairs.pairs, part.pairs.pairs.all_counts
+    everything = np.arange(3 * len(system.x), dtype=np.int32) % len(system.x)
+    rows = np.zeros((len(everything), 4), np.int32)
+    rows[:, :3] = system.x[everything]
+    searches.begin(
+        device.to_device(rows),
+        device.to_device(everything),
+        system.box,
+        1.1,
+        99,
+        device.to_device(rows),
+        most=0,
+    )
+    searches.finish()
+    assert not searches.fits
+    assert -searches.counts.superclusters > 3 * len(system.x) // 64 > searches.slots.capacity // 64
+    assert [(n.pairs, n.entries, n.owned_superclusters) for n in searches.all_counts] == [(0, 0, 0)] * 2
+    assert (device.to_host(searches.slots.gid) == -1).all()
+    part.search(domains[0], 1.1)
+    assert searches.fits
+    assert [(n.pairs, n.superclusters) for n in searches.all_counts] == [
+        (n.pairs, n.superclusters) for n in counts
+    ]
+
+
 def _region(grid, rank, system, halo_width):
     return region_of(grid, rank, system.box, 1.1, halo_width)
 

@@ -332,8 +332,9 @@ class PartSearch:
         if self._shared is None:
             assert self._under_way is not None
             lists, terms, found = self._finish(self._under_way())
-            # The rest was counted but not written.
-            arrived = int(np.minimum(found[:, 0], self._room.owned).sum())
+            # The rest was counted but not written, or found no slot.
+            fit = [part.pairs.pairs.fits for part in self._parts]
+            arrived = int(np.minimum(found[fit, 0], self._room.owned).sum())
             self._shared = lists, self._sum([*terms, arrived, *self._state(found), int(failed)])
         return self._shared[1][-1] == 0
 
@@ -351,9 +352,8 @@ class PartSearch:
         self._under_way = self._shared = None
         if owned != self._groups.n_atoms:
             raise DomainError(
-                f"search {self.n_searches}: the ranks own {owned} atoms together but the system has "
-                f"{self._groups.n_atoms}; more atoms gathered on a rank between two searches than it had room for, so "
-                "the simulation is unstable"
+                f"search {self.n_searches}: ranks have room for {owned} of {self._groups.n_atoms} atoms; more have "
+                "gathered on one than it was prepared for, so the simulation is unstable; minimise, or use a smaller dt"
             )
         self._host_is_next = bool(full)
         if broken or terms != self._expected_terms:
@@ -444,8 +444,7 @@ class PartSearch:
 
     def _finish(self, copies: list[Array]) -> tuple[list[ListCounts], list[int], Array]:
         """The end of a search of each part; counts of all lists, terms of each kind, and `DeviceDomains.found`."""
-        each = self._n_counters
-        lists: list[ListCounts] = []
+        each, lists = self._n_counters, list[ListCounts]()
         terms = np.zeros(len(self._expected_terms), np.int64)
         for k, part in enumerate(self._parts):
             of_part = copies[k * each : (k + 1) * each]

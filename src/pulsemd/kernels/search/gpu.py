@@ -208,21 +208,21 @@ class GpuSearch:
         Raises
         ------
         DomainError
-            If an atom is missing.
+            If an atom was given twice; with a region see `fits`.
         """
         values = self.device.to_host(self.counters) if counters is None else counters
         while self._grow(self._as_counts(values)):
             self._list_pairs()
             values = self.device.to_host(self.counters)
         self.accept(values)
-        self._check(self.counts)
+        self._check()
         self._note_density(self.counts)
         return self.counts
 
     def accept(self, counters: np.ndarray) -> None:
         """The end of a search whose counters are within `usual_counters`: lists and columns stay as they are."""
         self._accepted = counters
-        self.slots.n_slots = SUPERCLUSTER * int(counters[0])
+        self.slots.n_slots = SUPERCLUSTER * max(0, int(counters[0]))
 
     def usual_counters(self) -> tuple[np.ndarray, np.ndarray]:
         """Lowest and highest counters of searches that find room everywhere and need no other columns."""
@@ -239,6 +239,12 @@ class GpuSearch:
     def all_counts(self) -> list[ListCounts]:
         """Counters of each list in the last search."""
         return self._as_counts(self._accepted)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the last search had slots for all its atoms; else it left all of them out. Ranks of several ask, as
+        more atoms may come to one than it was prepared for."""
+        return self.counts.superclusters >= 0
 
     @property
     def counts(self) -> ListCounts:
@@ -371,14 +377,15 @@ class GpuSearch:
                 leader, np.int32(n_owned),
             ),
             kernels["scan_bins"].bind(
-                1, 1024, self._grid, self._bin_count, self._bin_start, self._column_start, counters
+                1, 1024, self._grid, self._bin_count, self._bin_start, self._column_start, counters,
+                np.int32(self._max_super),
             ),
             kernels["fill_bins"].bind(
                 row_blocks, _THREADS, row_bin, n_rows, self._bin_start, self._binned_row
             ),
             kernels["sort_columns"].bind(
                 atom_blocks, _THREADS, row_x, row_gid, row_bin, np.int32(n_atoms), self._grid, self._bin_start,
-                self._column_start, self._binned_row, self._slot_row,
+                self._column_start, self._binned_row, self._slot_row, np.int32(len(self._slot_row)),
             ),
             kernels["arrange_clusters"].bind(
                 self._max_super, SUPERCLUSTER, row_x, row_gid, self._slot_row, self._grid, self.scale,
@@ -432,10 +439,10 @@ class GpuSearch:
                 self.device.clear(counter)
         return True
 
-    def _check(self, counts: ListCounts) -> None:
-        if counts.superclusters > self._max_super:
+    def _check(self) -> None:
+        if self._region is None and not self.fits:
             raise DomainError(
-                f"a search found {counts.superclusters} superclusters where {self._max_super} are possible: an "
+                f"a search found {-self.counts.superclusters} superclusters where {self._max_super} are possible: an "
                 "atom was given twice; please report this"
             )
 

@@ -29,7 +29,9 @@ class ListCounts:
 
     Parameters
     ----------
-    superclusters, groups, words : int
+    superclusters : int
+        In use; minus what all atoms need, where a search had no room for them and left them out.
+    groups, words : int
     pairs, excluded : int
         Pairs within the list radius that interact, and that are excluded; the same numbers as on the CPU.
     occupied_bins : int

@@ -5,7 +5,7 @@
 constexpr int SIZES = 8;  // classes of entries by their number of groups
 
 enum Counter {
-  SUPERCLUSTERS,            // in use
+  SUPERCLUSTERS,            // in use; minus those that would be, if there are not so many, and then no atom is
   GROUPS,                   // groups of four j-clusters
   WORDS,                    // bitmasks of 32 lanes, one for half a group; number 0 lets every pair act
   PAIRS,                    // interacting pairs within the list radius

@@ -1,4 +1,5 @@
-// First atom of each bin, and first supercluster of each column; one block.
+// First atom of each bin, and first supercluster of each column; one block. Atoms for which `max_super` superclusters
+// are too few are all left out, and the counter of superclusters is minus the number that they need.
 #include "vector.cuh"
 #include "columns.cuh"
 #include "pair_list.cuh"
@@ -7,7 +8,7 @@ constexpr int EACH = 8;  // bins of a thread per turn
 
 extern "C" __global__ void __launch_bounds__(1024)
 scan_bins(const ColumnGrid* __restrict__ grid, const int* __restrict__ bin_count, int* bin_start,
-          int* __restrict__ column_start, long long* __restrict__ counters) {
+          int* __restrict__ column_start, long long* __restrict__ counters, const int max_super) {
   const int n_sets = grid->n_sets, own_columns = grid->columns0 * grid->columns1, slabs = grid->slabs;
   const int n_bins = n_sets * grid->n_bins, n_columns = n_sets * own_columns;
   int offset = 0, total, occupied = 0;
@@ -44,8 +45,10 @@ scan_bins(const ColumnGrid* __restrict__ grid, const int* __restrict__ bin_count
   block_exclusive_sum(occupied, &total);
   if (threadIdx.x == 0) {
     column_start[n_columns] = offset;
-    counters[SUPERCLUSTERS] = offset;
+    const bool fits = offset <= max_super;
+    counters[SUPERCLUSTERS] = fits ? offset : -offset;
     if (n_columns == own_columns) counters[OWNED_SUPERCLUSTERS] = offset;
+    if (!fits) counters[OWNED_SUPERCLUSTERS] = 0;
     counters[OCCUPIED_BINS] = total;
   }
 }
