@@ -8,11 +8,11 @@ import sys
 import threading
 import time
 import weakref
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import children
 
 import pulsemd
 from pulsemd.base.errors import ConfigError, InputError, PeerError, UnstableError
@@ -32,16 +32,6 @@ def my_lj(r2, c6, c12):
     inverse6 = 1.0 / (r2 * r2 * r2)
     energy = (c12 * inverse6 - c6) * inverse6
     return energy, (12.0 * c12 * inverse6 - 6.0 * c6) * inverse6 / r2
-
-
-def children() -> set[int]:
-    """Processes that this one has started and that are still there; those that end meanwhile do not count."""
-    found = set()
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(FileNotFoundError, ProcessLookupError):
-            parent = status.read_text().rpartition(")")[2].split()[1]
-            found |= {int(status.parent.name)} if int(parent) == os.getpid() else set()
-    return found
 
 
 @pytest.fixture(scope="module")
