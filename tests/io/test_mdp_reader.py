@@ -49,6 +49,11 @@ def test_mdp_names_and_words_any_case_and_hyphens_accepted(tmp_path: Path) -> No
     assert settings.nstxout_compressed == 5
 
 
+@pytest.mark.parametrize("text", ["define =\ndefine = -DPOSRES\n", "define = -DPOSRES\ndefine = ; none\n"])
+def test_mdp_option_left_empty_in_another_line_is_as_in_gmx_the_one_given(tmp_path: Path, text: str) -> None:
+    assert read(tmp_path, text).define == ("POSRES",)
+
+
 def test_mdp_define_and_include_split(tmp_path: Path) -> None:
     settings = read(tmp_path, "define = -DPOSRES -DFC=1000\ninclude = -I/a/b -I../c\n")
     assert settings.define == ("POSRES", "FC=1000")
@@ -126,6 +131,7 @@ def test_mdp_frozen_minimisation_with_the_barostat_of_the_run_accepted(tmp_path:
         ("rculomb = 1.0\n", 1, r"unknown option rculomb; did you mean rcoulomb\?"),
         ("gen-vell = yes\n", 1, r"unknown option gen-vell; did you mean gen-vel\?"),
         ("dt = 0.001\nDT = 0.002\n", 2, "set before in line 1"),
+        ("vdw-modifier = force-switch\nvdwtype = switch\n", 1, "contradicts vdw_modifier = force-switch"),
         ("dt 0.001\n", 1, "name = value"),
         ("dt = fast\n", 1, "dt = fast: not a valid value"),
         ("dt = nan\n", 1, "dt = nan"),

@@ -43,6 +43,10 @@ def test_preprocessor_macro_value_comment_not_part_of_value(tmp_path: Path) -> N
     assert texts(tmp_path, "#define gb_1 0.1 5e6 ; H - OA\n1 2 gb_1 7\n") == ["1 2 0.1 5e6 7"]
 
 
+def test_preprocessor_comment_behind_condition_not_part_of_its_name(tmp_path: Path) -> None:
+    assert texts(tmp_path, "#define A\n#ifdef A ; note\nyes\n#endif ; A\n") == ["yes"]
+
+
 def test_preprocessor_macro_replaced_only_as_whole_word(tmp_path: Path) -> None:
     assert texts(tmp_path, "#define a 1\na ab a_b b-a\n") == ["1 ab a_b b-1"]
 
@@ -130,6 +134,8 @@ def test_preprocessor_include_searched_beside_file_then_dirs_then_gmxlib(
         ("#else\n", 1, "#else without"),
         ("#ifdef\n#endif\n", 1, "needs a name"),
         ("#if 1\n#endif\n", 1, "unknown preprocessor directive #if"),
+        ("#ifdef A B\n#endif\n", 1, "#ifdef takes one name, not 'A B'"),
+        ("#ifndef A||B\n#endif\n#undef A, B\n", 3, "#undef takes one name, not 'A, B'"),
     ],
 )
 def test_preprocessor_error_refused_with_line(tmp_path: Path, text: str, line: int, message: str) -> None:

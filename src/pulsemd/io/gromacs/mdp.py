@@ -156,11 +156,11 @@ class _Reader:
             elif close:
                 hint = f"did you mean {CANONICAL[close[0]].replace('_', '-')}?"
             raise InputError(f"unknown option {entry.name}; {hint}", self.path, entry.line)
+        if not entry.value:  # as if it were not there, so another line may give it
+            return
         if name in self.lines:
             raise InputError(f"{entry.name} was set before in line {self.lines[name]}", self.path, entry.line)
         self.lines[name] = entry.line
-        if not entry.value:
-            return
         if name in HONOURED:
             self.values[name] = self._convert(name, entry)
             self.words[name] = len(entry.value.split())
@@ -219,6 +219,12 @@ class _Reader:
         values = dict(self.values)
         modifier = {"switch": "potential-switch", "shift": "force-switch"}.get(values.get("vdwtype", ""))
         if modifier is not None:
+            given = values.get("vdw_modifier", modifier)
+            if given in ("force-switch", "potential-switch") and given != modifier:
+                self.refuse(
+                    "vdw_modifier",
+                    f"vdwtype = {values['vdwtype']} contradicts vdw_modifier = {given}; use vdwtype = cut-off with it",
+                )
             log.info("%s: vdwtype = %s is vdw-modifier = %s", self.path, values["vdwtype"], modifier)
             values |= {"vdwtype": "cut-off", "vdw_modifier": modifier}
         if values.get("coulombtype") == "reaction-field-zero":

@@ -74,8 +74,9 @@ class _Preprocessor:
         rest = rest.strip()
         active = not conditions or conditions[-1].active
         if word in ("ifdef", "ifndef"):
-            self.asked.add(_name(line, rest))
-            holds = (_name(line, rest) in self.macros) == (word == "ifdef")
+            name = _only_name(line, rest)
+            self.asked.add(name)
+            holds = (name in self.macros) == (word == "ifdef")
             conditions.append(_Condition(line, active and holds, active))
         elif word in ("else", "endif"):
             _close(line, word, conditions)
@@ -85,7 +86,7 @@ class _Preprocessor:
             name, _, value = rest.partition(" ")
             self.macros[_name(line, name)] = value.strip()
         elif word == "undef":
-            self.macros.pop(_name(line, rest), None)
+            self.macros.pop(_only_name(line, rest), None)
         elif word == "include":
             yield from self.read(self._find(line, rest), line)
         else:
@@ -147,8 +148,8 @@ def preprocess(
 
     Notes
     -----
-    Differs from gmx where gmx is a trap: a comment behind a macro's value is not part of the value, and a
-    macro may use one that is defined before it.
+    Differs from gmx where gmx is a trap: a comment behind a macro's value or behind the name of a condition is
+    not part of it, and a macro may use one that is defined before it.
     """
     macros = {}
     for macro in define:
@@ -201,6 +202,13 @@ def _name(line: Line, text: str) -> str:
     if not words:
         raise line.error(f"{line.text.split()[0]} needs a name")
     return words[0]
+
+
+def _only_name(line: Line, text: str) -> str:
+    name = _name(line, text)
+    if len(text.split()) > 1:
+        raise line.error(f"{line.text.split()[0]} takes one name, not {text!r}")
+    return name
 
 
 def _close(line: Line, word: str, conditions: list[_Condition]) -> None:

@@ -87,7 +87,7 @@ def begin_intermolecular(draft: TopologyDraft, line: Line) -> None:
 def _section(line: Line) -> Section:
     match = _HEADER.match(line.text)
     if match is None:
-        raise line.error(f"a section is written as [ name ], not {line.text!r}")
+        raise line.error(f"a section is written as [ name ], not {line.text[:40]!r}")
     section = SECTIONS.get(match[1].lower().replace("-", "").replace("_", ""))
     if section is None:
         known = ", ".join(sorted(section.name for section in SECTIONS.values()))
