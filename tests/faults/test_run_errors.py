@@ -92,6 +92,25 @@ def test_overlapping_waters_in_a_single_point_are_an_error_too(tmp_path, capsys)
     assert "error: step 0: SOL 1" in said
 
 
+def test_single_point_of_a_start_that_cannot_move_has_energies_and_names_the_atom(tmp_path, capsys, caplog):
+    files = system_files("peptide")
+    lines = files.configuration.read_text().split("\n")
+    shift = [float(lines[7][c : c + 8]) + 0.075 - float(lines[-6][c : c + 8]) for c in (20, 28, 36)]
+    for k in range(-6, -3):  # the last water pushes the hydrogen of line 7 through its carbon
+        old = [float(lines[k][c : c + 8]) for c in (20, 28, 36)]
+        lines[k] = lines[k][:20] + "".join(f"{x:8.3f}" for x in np.add(old, shift))
+    (tmp_path / "conf.gro").write_text("\n".join(lines))
+    words = ["-c", str(tmp_path / "conf.gro"), "-p", str(files.topology), "-f", str(files.parameters)]
+    code, said = attempt(tmp_path, capsys, words, command="energy")
+    assert code == 0, said
+    assert re.search(
+        r"SOL 1866 OW \(atom 5840\), which feels a force of .* a run cannot start so", caplog.text
+    )
+    code, said = attempt(tmp_path, capsys, words, "--steps", 10)
+    assert code == 6
+    assert "error: step 0: SOL 1866 OW (atom 5840) would move" in said
+
+
 def test_velocity_of_5e5_on_one_atom_names_it(tmp_path):
     from pulsemd.base.errors import UnstableError
     from pulsemd.engine.options import RunOptions

@@ -164,6 +164,23 @@ def find_overlap(system: System, gid: Int32, forces: NDArray[Any]) -> bool:
     return True
 
 
+def find_stuck(system: System, failure: Failure | None) -> bool:
+    """Whether an atom that feels a finite force could not make a step; warns, and names it."""
+    if failure is None or failure.reason != CANNOT_MOVE:
+        return False
+    if failure.force is None or not np.abs(failure.force).max() < FIXED_POINT_RANGE:
+        return False
+    atom = system.topology.describe_atom(failure.gid)
+    force = float(np.linalg.norm(failure.force))
+    log.warning(
+        "%s, which feels a force of %.3g kJ/mol/nm, %s: a run cannot start so; pressure and temperature mean nothing",
+        atom,
+        force,
+        CANNOT_MOVE,
+    )
+    return True
+
+
 def longest(vectors: NDArray[Any]) -> int:
     """Row of the longest of vectors (n, 3), forces or velocities; one that is not finite counts as longest."""
     squares = (vectors.astype(np.float64) ** 2).sum(1)

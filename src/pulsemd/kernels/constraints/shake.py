@@ -72,7 +72,8 @@ def leapfrog_shake(
     Returns
     -------
     int
-        -1, or the local row of the first atom of a group that cannot be constrained or moves more than a quarter box.
+        -1, or the local row of an atom that moves more than a quarter box, or that would move farthest without
+        constraints in a group that cannot be constrained.
     """
     bad = -1
     largest = 0
@@ -94,7 +95,7 @@ def leapfrog_shake(
                 u = scale * (v[r, d] - com[d]) + dt / m[a] * (f[r, d] * f_scale)
                 free[a, d] = new[a, d] = old[a, d] + dt * u
         if not _iterate(old, new, m, n, pairs, lengths, pair_offset[g], pair_offset[g + 1], tolerance):
-            bad = leader if bad < 0 else bad
+            bad = group_rows[first + _farthest(old, free, n)] if bad < 0 else bad
             continue
         if virial.shape[0] == 9:
             _add_virial(old, free, new, m, n, dt, virial, virial_scale)
@@ -105,6 +106,21 @@ def leapfrog_shake(
                 bad = r
             v[r, 0], v[r, 1], v[r, 2] = dx / dt, dy / dt, dz / dt
     return bad
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def _farthest(old, free, n):
+    """Which of the first n atoms moves farthest, or first has a place that is not a number."""
+    found, largest = 0, -1.0
+    for a in range(n):
+        square = 0.0
+        for d in range(3):
+            square += (free[a, d] - old[a, d]) ** 2
+        if not square <= largest:
+            found, largest = a, square
+            if np.isnan(square):
+                break
+    return found
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
