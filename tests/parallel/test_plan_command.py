@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import replace
 
 import pytest
@@ -136,3 +137,19 @@ def test_ranks_that_plan_give_the_error_of_the_rank_that_met_it_and_all_end():
         [1, 11, 21],
         [2, 12, 22],
     ]
+
+
+def test_ranks_that_plan_end_with_an_error_where_no_more_threads_start(monkeypatch):
+    start, started = threading.Thread.start, []
+
+    def start_three(thread):
+        if len(started) == 3:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_three)
+    with pytest.raises(DomainError, match=r"5 ranks are planned by as many threads.*use fewer"):
+        on_all_ranks(5, lambda transport: transport.allgather(0))
+    for thread in started:
+        thread.join()

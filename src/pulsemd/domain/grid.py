@@ -155,14 +155,12 @@ def pulse_counts(grid: Grid, halo: tuple[int, int, int]) -> tuple[int, int, int]
 
 
 def _pulses(cells: tuple[int, ...], halo: int) -> int:
-    most = 0
-    for c in range(len(cells)):
-        covered, pulses = 0, 0
-        while covered < halo and pulses < len(cells):
-            pulses += 1
-            covered += cells[(c + pulses) % len(cells)]
-        most = max(most, pulses)
-    return most
+    n = len(cells)
+    above = np.concatenate(
+        [[0], np.cumsum(cells + cells)]
+    )  # lower bounds of the cells, of a second round too
+    enough = np.searchsorted(above, above[1 : n + 1] + halo)
+    return min(n, int((enough - np.arange(1, n + 1)).max()))
 
 
 def check_grid(grid: Grid, box: NDArray[np.float64], halo_width: float) -> None:

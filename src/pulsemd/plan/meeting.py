@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
+from pulsemd.base.errors import DomainError
 from pulsemd.halo import Transport
 
 T = TypeVar("T")
@@ -48,6 +49,8 @@ def on_all_ranks(size: int, work: Callable[[Transport], T]) -> list[T]:
 
     Raises
     ------
+    DomainError
+        If there are more ranks than this machine starts threads.
     Exception
         What a rank met, of the lowest rank that met something itself.
     """
@@ -65,8 +68,14 @@ def on_all_ranks(size: int, work: Callable[[Transport], T]) -> list[T]:
             barrier.abort()
 
     threads = [threading.Thread(target=run, args=(rank,)) for rank in range(size)]
-    for thread in threads:
-        thread.start()
+    try:
+        for thread in threads:
+            thread.start()
+    except RuntimeError as error:
+        barrier.abort()  # those that wait for the others end
+        raise DomainError(
+            f"{size} ranks are planned by as many threads, and the machine starts no more; use fewer"
+        ) from error
     for thread in threads:
         thread.join()
     if errors:
