@@ -77,6 +77,9 @@ CASES = {
     "external power": ((nonbonded(), custom("External", "k*periodicdistance(x,y,z,0,0,0)^4", ["k"], [((0,), [1])])), "is not supported: periodicdistance of something that depends on the variable"),
     "external constant": ((nonbonded(), custom("External", "periodicdistance(0,0,0,1,1,1)^4", [], [((0,), [])])), "is not supported: periodicdistance of these arguments"),
     "two externals": ((nonbonded(), *[custom("External", "periodicdistance(x,y,z,0,0,0)^2", [], [((0,), [])])] * 2), "force 2 (CustomExternalForce): another force restrains positions already"),
+    "restrained twice": ((nonbonded(), custom("External", "(x-x0)^2", ["x0"], [((3,), [1]), ((2,), [1]), ((3,), [2])])), "force 1 (CustomExternalForce): it restrains particle 3 more than once; make one restraint of them"),
+    "cosine of no angle": ((nonbonded(), custom("Angle", "k*(cos(theta)-c)^2", ["k", "c"], [((0, 1, 2), [1, 1.5])])), "has its minimum where the cosine is below -1 or above 1"),
+    "negative depth": ((nonbonded(particle='<Particle q="0" sig="0.3" eps="-0.5"/>'),), "force 0 (NonbondedForce): particle 0 has a negative sigma or epsilon"),
     "no number": ((nonbonded(particle='<Particle q="0" sig="x" eps="0.5"/>'),), "force 0 (NonbondedForce): Particle 0: sig is x, not a number"),
     "absent number": ((nonbonded(particle='<Particle q="0" sig="0.3"/>'),), "Particle 0: eps is nothing, not a number"),
     "infinite": ((nonbonded(particle='<Particle q="inf" sig="0.3" eps="0"/>'),), "Particle 0: q is inf, not a number"),
@@ -113,6 +116,12 @@ SITE = '<LocalCoordinatesSite p1="0" p2="1" p3="2" pos1="0.1" pos2="0.2" pos3="{
         ([PARTICLE, '<Particle mass="0"><SymmetrySite/></Particle>'], (), "virtual site of particle 1: SymmetrySite"),
         ([PARTICLE, *(f'<Particle mass="0"><TwoParticleAverageSite p1="0" p2="{k}" w1="0.5" w2="0.5"/></Particle>' for k in (2, 1))], (), "virtual sites are constructed from each other in a circle"),
         ([], (), "the System has no particles"),
+        ([PARTICLE, '<Particle mass="-2"/>'], (), "particle 1 has the mass -2; masses must not be negative"),
+        ([PARTICLE, PARTICLE, '<Particle mass="1"><TwoParticleAverageSite p1="0" p2="1" w1="0.5" w2="0.5"/></Particle>'], (), "particle 2 is a virtual site with a mass; set it to 0"),
+        ([PARTICLE, PARTICLE, '<Particle mass="0"><TwoParticleAverageSite p1="0" p2="1" w1="0.5" w2="0.6"/></Particle>'], (), "virtual site of particle 2: its weights add up to 1.1, not to 1"),
+        ([PARTICLE, PARTICLE], ((0, 1, 0.1), (1, 0, 0.1)), "constraint 1 of particles [1, 0]: the pair is constrained already; keep one"),
+        ([PARTICLE, PARTICLE], ((1, 1, 0.1),), "constraint 0 of particles [1, 1]: a particle is constrained to itself"),
+        ([PARTICLE, PARTICLE], ((0, 1, 0),), "constraint 0 of particles [0, 1]: its distance is not positive"),
     ],
 )  # fmt: skip
 def test_particles_that_are_not_supported_are_refused_by_index(tmp_path, particles, constraints, message):

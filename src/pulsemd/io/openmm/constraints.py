@@ -47,12 +47,19 @@ def sort_constraints(pairs: Int32, lengths: Float64, mass: Float64, file: str | 
     Raises
     ------
     TopologyError
-        For a particle without mass.
+        For a particle without mass, one pair twice, a particle with itself, or a length that is not positive.
     """
-    for i in np.flatnonzero((mass[pairs] == 0).any(1))[:1]:
-        raise TopologyError(
-            f"constraint {i} of particles {pairs[i].tolist()}: a constrained particle has no mass", file
-        )
+    _, first = np.unique(np.sort(pairs, axis=1), axis=0, return_index=True)
+    again = np.ones(len(pairs), bool)
+    again[first] = False
+    for bad, why in (
+        ((mass[pairs] == 0).any(1), "a constrained particle has no mass"),
+        (pairs[:, 0] == pairs[:, 1], "a particle is constrained to itself"),
+        (again, "the pair is constrained already; keep one"),
+        (lengths <= 0, "its distance is not positive"),
+    ):
+        for i in np.flatnonzero(bad)[:1]:
+            raise TopologyError(f"constraint {i} of particles {pairs[i].tolist()}: {why}", file)
     offset, atoms = update_groups(len(mass), pairs.astype(np.int64))
     group = np.empty(len(mass), np.int64)
     group[atoms] = np.repeat(np.arange(len(offset) - 1), np.diff(offset))

@@ -118,7 +118,13 @@ def custom_angles(draft: SystemDraft, force: Force) -> None:
     found = {n: np.broadcast_to(c, len(atoms)) for n, c in powers.coefficients.items()}
     centre, k = harmonic(force, found, len(atoms), "the angle")
     if variable == "cosine":
-        draft.add("cosine_angle", atoms[k != 0], np.column_stack([np.degrees(np.arccos(centre)), k])[k != 0])
+        if (np.abs(centre[k != 0]) > 1.0).any():
+            raise force.expression_error("has its minimum where the cosine is below -1 or above 1")
+        draft.add(
+            "cosine_angle",
+            atoms[k != 0],
+            np.column_stack([np.degrees(np.arccos(np.clip(centre, -1.0, 1.0))), k])[k != 0],
+        )
     else:
         draft.add("angle", atoms[k != 0], np.column_stack([np.degrees(centre), k])[k != 0])
 

@@ -104,6 +104,10 @@ def nonbonded(draft: SystemDraft, force: Force) -> None:
             )
     particles = force.columns("Particles", ("q", "sig", "eps"))
     check_count(draft, force, len(particles))
+    for i in np.flatnonzero((particles[:, 1:] < 0).any(1))[:1]:
+        raise force.error(
+            f"particle {i} has a negative sigma or epsilon, which OpenMM refuses too", "correct it"
+        )
     draft.electrostatics, draft.charge = force, particles[:, 0].copy()
     draft.cutoffs.append((force, force.number("cutoff")))
     lj = np.where(particles[:, 2:] != 0, particles[:, 1:], 0.0)  # without depth a diameter means nothing

@@ -44,6 +44,9 @@ def custom_external(draft: SystemDraft, force: Force) -> None:
         raise force.error(
             "another force restrains positions already", "put both into one CustomExternalForce"
         )
+    listed, times = np.unique(particles, return_counts=True)
+    for particle in listed[times > 1][:1]:
+        raise force.error(f"it restrains particle {particle} more than once", "make one restraint of them")
     draft.reference = np.zeros((draft.n_atoms, 3))
     draft.reference[particles[:, 0]] = places
     draft.add("position_restraint", particles, 2.0 * k)

@@ -8,6 +8,9 @@ from pulsemd.base.errors import TopologyError
 from pulsemd.io.openmm.document import Element, number
 from pulsemd.topology.virtual_sites import Site, SiteKind
 
+_AVERAGES = {"TwoParticleAverageSite": 2, "ThreeParticleAverageSite": 3}
+"""Sites that are weighted means of so many particles."""
+
 
 def read_site(particle: int, element: Element, file: str | None) -> Site:
     """One virtual site.
@@ -30,10 +33,16 @@ def read_site(particle: int, element: Element, file: str | None) -> Site:
     def parents(*names: str) -> tuple[int, ...]:
         return tuple(int(element.get(name, "-1")) for name in names)
 
-    if element.tag == "TwoParticleAverageSite":
-        return Site(particle, SiteKind.LINEAR, parents("p1", "p2"), values("w1", "w2"))
-    if element.tag == "ThreeParticleAverageSite":
-        return Site(particle, SiteKind.LINEAR, parents("p1", "p2", "p3"), values("w1", "w2", "w3"))
+    if element.tag in _AVERAGES:
+        numbers = range(1, _AVERAGES[element.tag] + 1)
+        weights = values(*(f"w{k}" for k in numbers))
+        if abs(sum(weights) - 1.0) > 1e-6:
+            raise TopologyError(
+                f"virtual site of particle {particle}: its weights add up to {sum(weights):g}, not to 1, so that it "
+                "would depend on where the origin is; correct them",
+                file,
+            )
+        return Site(particle, SiteKind.LINEAR, parents(*(f"p{k}" for k in numbers)), weights)
     if element.tag == "OutOfPlaneSite":
         return Site(particle, SiteKind.OUT_OF_PLANE, parents("p1", "p2", "p3"), values("wc", "w12", "w13"))
     site = _local_coordinates(particle, element) if element.tag == "LocalCoordinatesSite" else None

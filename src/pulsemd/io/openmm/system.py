@@ -149,6 +149,13 @@ def _read_draft(document: Document) -> SystemDraft:
         document.refuse("the System has no particles")
     mass = columns(particles, ("mass",))[:, 0]
     sites = [read_site(i, child, file) for i, particle in enumerate(particles) for child in particle]
+    for i in np.flatnonzero(mass < 0)[:1]:
+        document.refuse(f"particle {i} has the mass {mass[i]:g}; masses must not be negative")
+    for site in sites:
+        if mass[site.atom] != 0:
+            document.refuse(
+                f"particle {site.atom} is a virtual site with a mass; set it to 0, as OpenMM needs"
+            )
     frozen = np.flatnonzero(mass == 0)
     frozen = frozen[~np.isin(frozen, [site.atom for site in sites])]
     if len(frozen):
