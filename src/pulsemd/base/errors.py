@@ -80,3 +80,7 @@ class UnstableError(PulseMDError):
     """The simulation blew up."""
 
     exit_code = 6
+
+
+class StuckError(UnstableError):
+    """An atom cannot make a step, while the forces on it are finite."""

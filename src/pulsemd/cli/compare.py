@@ -43,7 +43,7 @@ def compare(args: argparse.Namespace) -> int:
     request = RunRequest(conf, top, settings, **file_fields(args))
     with located(mdp), open_transport("loopback") as transport:
         system, request = read_input(transport, request)
-        ours = Simulation(transport, system, request.options).evaluate()
+        ours = Simulation(transport, system, request.options).single_point()
     theirs = gromacs_energies(conf, top, settings, request.include, request.reference, request.index)
     rows = {
         name: {"gmx": value, "pulsemd": ours.get(name, 0.0), "difference": ours.get(name, 0.0) - value}

@@ -143,7 +143,7 @@ def _far_away(topology: Topology, configuration: Configuration) -> list[str]:
 
 
 def _single_point(transport: Transport, system: System, request: RunRequest) -> None:
-    energies = Simulation(transport, system, request.options).evaluate()
+    energies = Simulation(transport, system, request.options).single_point()
     if transport.rank != 0:
         return
     if request.json:

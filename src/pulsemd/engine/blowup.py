@@ -65,6 +65,12 @@ class Failure:
     x: Int32
 
     @property
+    def stuck(self) -> bool:
+        """Whether only the move failed, so that energies are what they are."""
+        known = self.force is not None and bool(np.abs(self.force).max() < FIXED_POINT_RANGE)
+        return self.reason == CANNOT_MOVE and known
+
+    @property
     def urgency(self) -> tuple[int, float]:
         """Sort key: what happened first, and at one step the fastest atom."""
         return self.step, -float(np.nan_to_num(self.speed, nan=np.inf))
@@ -161,23 +167,6 @@ def find_overlap(system: System, gid: Int32, forces: NDArray[Any]) -> bool:
         return False
     atom = system.topology.describe_atom(int(gid[row]))
     log.warning("%s feels a force of %.3g kJ/mol/nm: atoms overlap, a run cannot start so", atom, force)
-    return True
-
-
-def find_stuck(system: System, failure: Failure | None) -> bool:
-    """Whether an atom that feels a finite force could not make a step; warns, and names it."""
-    if failure is None or failure.reason != CANNOT_MOVE:
-        return False
-    if failure.force is None or not np.abs(failure.force).max() < FIXED_POINT_RANGE:
-        return False
-    atom = system.topology.describe_atom(failure.gid)
-    force = float(np.linalg.norm(failure.force))
-    log.warning(
-        "%s, which feels a force of %.3g kJ/mol/nm, %s: a run cannot start so; pressure and temperature mean nothing",
-        atom,
-        force,
-        CANNOT_MOVE,
-    )
     return True
 
 

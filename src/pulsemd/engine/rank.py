@@ -24,7 +24,6 @@ from pulsemd.engine.blowup import (
     Failure,
     fastest,
     find_overlap,
-    find_stuck,
     longest,
     places_before,
     speeds,
@@ -411,12 +410,9 @@ class Rank:
         self._forgive_overlap(failure)
 
     def _forgive_overlap(self, failure: Failure | None) -> None:
-        """Go back to an earlier failure, or none, in a run without steps from a start that cannot make one."""
-        if not self._single_point:
-            return
+        """Go back to an earlier failure, or none, in a run without steps from an overlapping start."""
         n = self.domain.n_owned
-        overlaps = find_overlap(self.system, self.domain.gid[:n], self.f[:n] * self._f_scale)
-        if overlaps or (self._failure is not failure and find_stuck(self.system, self._failure)):
+        if self._single_point and find_overlap(self.system, self.domain.gid[:n], self.f[:n] * self._f_scale):
             self._failure = failure  # it could not have moved, but it does not have to
 
     def begin_at_full_step(self, step: int, timer: PhaseTimer) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pulsemd.base.errors import UnstableError
+from pulsemd.base.errors import StuckError, UnstableError
 from pulsemd.domain.atoms import LocalAtoms
 from pulsemd.domain.lattice import check_cutoff
 from pulsemd.engine.barostat import check_barostat
@@ -24,6 +25,11 @@ from pulsemd.engine.system import System
 from pulsemd.halo import Transport
 from pulsemd.schedule.phase import PhaseTimer
 from pulsemd.schedule.trace import Event
+
+log = logging.getLogger(__name__)
+
+NO_STEP = "no step is possible from here, and temperature and pressure mean nothing:"
+"""Warns of a single point."""
 
 
 class Simulation:
@@ -212,7 +218,7 @@ class Simulation:
             told = message, lines
         self._wait_for_reporters()
         message, lines = self.transport.broadcast(told)
-        error = UnstableError(message)
+        error = StuckError(message) if failure.stuck else UnstableError(message)
         for line in lines:
             error.add_note(line)
         raise error
@@ -254,6 +260,16 @@ class Simulation:
         """Energies of the current positions, those that the next step has, the same on every rank."""
         self._try_step(coupled=True)
         return self.energies()
+
+    def single_point(self) -> dict[str, float]:
+        """Energies as of `evaluate`, from positions too that no step is possible from; a warning says why."""
+        try:
+            return self.evaluate()
+        except StuckError as error:
+            self.rank.take_failure()
+            if self.transport.rank == 0:
+                log.warning("%s", "\n  ".join([NO_STEP, str(error), *error.__notes__]))
+            return self.energies()
 
     def _try_step(self, coupled: bool) -> None:
         """Make the next step, with a new pair list if it begins one, for energies or velocities, and take it back."""

@@ -85,7 +85,7 @@ class Worker:
         if command == "minimize":
             return minimise(simulation, arguments[0], _tell_nobody)
         if command == "energies":
-            return simulation.evaluate()
+            return simulation.single_point()
         if command == "frame":
             return simulation.frame()
         assert command == "hash"
