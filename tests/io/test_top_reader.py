@@ -221,6 +221,19 @@ def test_top_atom_type_again_with_another_mass_alone_replaces_it_with_a_warning(
             "none of its 2 parameters.*-vsite",
         ),
         ("[ exclusions ]", "[ virtual_sites3 ]\n3 1 2 1 1 0.1\n[ exclusions ]", 15, "7 columns"),
+        (
+            "[ settles ]\n1 1 0.1 0.1633",
+            "[ constraints ]\n1 2 1 0.1\n2 1 2 0.1",
+            14,
+            "1 and 2 are constrained already",
+        ),
+        ("[ settles ]\n1 1 0.1 0.1633", "[ constraints ]\n1 2 1 -0.1", 13, "-0.1 nm; it must be positive"),
+        (
+            "[ exclusions ]",
+            "[ constraints ]\n3 1 1 0.1\n[ exclusions ]",
+            15,
+            "1 and 3 are constrained already",
+        ),
         ("[ settles ]", "[ atoms ]\n[ settles ]", 12, "once in a molecule"),
         ("[ atoms ]", "[ settles ]\n[ atoms ]", 8, r"after \[ atoms \]"),
         ("[ defaults ]", "text\n[ defaults ]", 1, "before the first section"),
@@ -291,6 +304,24 @@ def test_top_terms_between_molecules_have_the_atoms_of_the_system(tmp_path: Path
         [0.2, 9],
     ]
     assert terms["angle_restraint"].atoms.tolist() == [[0, 1, 1, 3]]
+
+
+def test_top_bonds_to_atoms_named_h_in_any_case_become_constraints_as_in_gmx(tmp_path: Path) -> None:
+    rows = "[ bonds ]\n1 2 1 0.1 9\n1 3 1 0.1 9"
+    path = changed(tmp_path, "[ settles ]\n1 1 0.1 0.1633", rows)
+    path.write_text(path.read_text().replace("HW1", "hw").replace("HW2", "1H"))
+    terms = read_top(path, constraints="h-bonds")[0].molecule_types[0].terms
+    assert terms["constraint"].atoms.tolist() == [[0, 1]]
+    assert terms["bond"].atoms.tolist() == [[0, 2]]
+
+
+def test_top_bond_beside_a_constraint_of_its_atoms_cannot_become_one(tmp_path: Path) -> None:
+    rows = "[ bonds ]\n1 2 1 0.1 9\n[ constraints ]\n2 1 1 0.1"
+    path = changed(tmp_path, "[ settles ]\n1 1 0.1 0.1633", rows)
+    assert read_top(path)[0].n_constraints == 2
+    with pytest.raises(TopologyError, match=r"atoms 1 and 2 are constrained already.*keep one") as caught:
+        read_top(path, constraints="all-bonds")
+    assert caught.value.line == 13
 
 
 def test_top_distance_restraints_act_only_if_asked_for(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def assemble(
     ----------
     draft : TopologyDraft
     constraints : {'none', 'h-bonds', 'all-bonds'}
-        Which bonds become constraints. As in gmx an h-bond has an atom whose name begins with H.
+        Which bonds become constraints. As in gmx an h-bond has an atom whose name begins with H or h.
     algorithm : {'lincs', 'shake'}
         With 'lincs' constraints that tie more than `MOST_TOGETHER` atoms together may lie across ranks.
     restraint_force : float or None, kJ/mol/nm^2
@@ -109,7 +109,7 @@ def _convert_bonds(draft: MoleculeDraft, constraints: str) -> TermRows:
         return draft.terms
 
     def rigid(bond: TermRow) -> bool:
-        return constraints == "all-bonds" or any(draft.atoms[i].name.startswith("H") for i in bond.atoms)
+        return constraints == "all-bonds" or any(draft.atoms[i].name[:1] in ("H", "h") for i in bond.atoms)
 
     terms = dict(draft.terms)
     new = list(terms.get("constraint", []))
@@ -172,6 +172,7 @@ def _molecule_type(
     if n == 0:
         raise draft.line.error(f"molecule type {draft.name} is used but has no atoms")
     mass = np.array([atom.mass for atom in atoms])
+    _check_constraints(draft, rows.get("constraint", []))
     water, sides, rows = _rigid_waters(draft, rows, mass)
     terms = {kind: _terms(found, parameters[kind]) for kind, found in rows.items()}
     sites = _virtual_sites(draft)
@@ -207,6 +208,23 @@ def _molecule_type(
         terms=terms,
         virtual_sites=sites,
     )
+
+
+def _check_constraints(draft: MoleculeDraft, rows: list[TermRow]) -> None:
+    """Refuse lengths that are not positive, and a pair that is constrained twice."""
+    pairs = {(row.oxygen + i, row.oxygen + j) for row in draft.settles for i, j in ((0, 1), (0, 2), (1, 2))}
+    for row in rows:
+        low, high = sorted(row.atoms)
+        if row.parameters[0] <= 0:
+            raise row.line.error(
+                f"the length of a constraint is {row.parameters[0]:g} nm; it must be positive"
+            )
+        if (low, high) in pairs:
+            raise row.line.error(
+                f"atoms {low + 1} and {high + 1} are constrained already, by [ settles ], [ constraints ] or a bond; "
+                "keep one"
+            )
+        pairs.add((low, high))
 
 
 def _rigid_waters(
