@@ -10,7 +10,7 @@ from run_files import write_input
 
 from pulsemd.base.errors import InputError
 from pulsemd.cli.main import main
-from pulsemd.engine.coupling_groups import groups_of_atoms
+from pulsemd.engine.coupling_groups import groups_of_atoms, held_groups_of_atoms
 from pulsemd.forcefield.settings import RunSettings
 from pulsemd.io.energies import read_energies
 from pulsemd.io.gromacs.groups import Groups, default_groups, read_index
@@ -55,6 +55,20 @@ def test_thermostat_groups_must_hold_every_atom_once(tmp_path, topology):
     assert groups_of_atoms(replace(settings, tc_grps=("SOL",)), groups) is None
     with pytest.raises(InputError, match=r"SOL 2 OW \(atom 4\) is in 0 of the groups a"):
         groups_of_atoms(replace(settings, tc_grps=("a",)), groups)
+
+
+def test_groups_with_stopped_centres_of_mass_hold_an_atom_at_most_once(tmp_path, topology):
+    path = tmp_path / "index.ndx"
+    path.write_text("[ a ]\n1 2 3\n[ b ]\n4 5 6\n[ c ]\n6 7\n[ all ]\n" + " ".join(map(str, range(1, 3001))))
+    groups = Groups(topology, path)
+    found = held_groups_of_atoms(RunSettings(comm_grps=("b", "a")), groups)
+    assert found.tolist() == [1] * 3 + [0] * 3 + [-1] * 2994
+    assert held_groups_of_atoms(RunSettings(comm_grps=("all",)), groups) is None
+    assert held_groups_of_atoms(RunSettings(), groups) is None
+    with pytest.raises(InputError, match=r"comm-grps: SOL 2 HW2 \(atom 6\) is in 2 of .* in at most one"):
+        held_groups_of_atoms(RunSettings(comm_grps=("b", "c")), groups)
+    with pytest.raises(InputError, match="comm-grps: there is no group SOLV; there are a, b"):
+        held_groups_of_atoms(RunSettings(comm_grps=("a", "SOLV")), groups)
 
 
 def test_run_writes_only_the_groups_asked_for_and_couples_each(tmp_path):

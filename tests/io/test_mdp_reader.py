@@ -125,7 +125,8 @@ def test_mdp_frozen_minimisation_with_the_barostat_of_the_run_accepted(tmp_path:
             2,
             "pull and its options are not supported; two atoms",
         ),
-        ("comm-grps = Protein SOL\n", 1, "only system; leave it out, which stops the centre of mass of all"),
+        ("comm-grps = Protein SOL\ncomm-mode = angular\n", 2, "supported: linear, none; angular is for"),
+        ("comm-mode = linear-acceleration-correction\n", 1, "supported: linear, none"),
         ("coulombtype = Ewald\n", 1, "supported: cut-off, .*; use PME"),
         ("nsteps = 1e6\n", 1, "not a valid value$"),
         ("rculomb = 1.0\n", 1, r"unknown option rculomb; did you mean rcoulomb\?"),
@@ -255,7 +256,14 @@ def test_mdp_zero_electric_field_accepted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", COUPLED, "define = -DA=1 -DB\nrcoulomb = 1.2\nrvdw=1.2\ngen-vel = yes\n", "nstcomm=0\n"]
+    "text",
+    [
+        "",
+        COUPLED,
+        "define = -DA=1 -DB\nrcoulomb = 1.2\nrvdw=1.2\ngen-vel = yes\n",
+        "nstcomm=0\n",
+        "comm-grps = A B\n",
+    ],
 )
 def test_mdp_written_settings_read_back_the_same(tmp_path: Path, text: str) -> None:
     settings = read(tmp_path, text)
@@ -269,6 +277,22 @@ def test_mdp_annealing_written_reads_back_to_the_same(tmp_path: Path) -> None:
     again = read(tmp_path, to_mdp(settings))
     assert replace(again, ignored=()) == settings
     assert read(tmp_path, ANNEALED).ignored[0] == "annealing (only with tcoupl or integrator = sd)"
+
+
+@pytest.mark.parametrize(
+    ("text", "ignored"),
+    [
+        ("", ()),
+        ("comm-mode = none\n", ("comm_grps (only with comm_mode = linear)",)),
+        ("nstcomm = 0\n", ("comm_grps (only with comm_mode = linear)",)),
+        ("integrator = steep\n", ("comm_grps (not for minimisation)",)),
+    ],
+)
+def test_mdp_groups_whose_centres_of_mass_are_stopped(tmp_path: Path, text: str, ignored: tuple) -> None:
+    settings = read(tmp_path, text + "comm_grps = SOLU_MEMB SOLV\n")
+    assert settings.ignored == ignored
+    assert settings.comm_grps == (() if ignored else ("SOLU_MEMB", "SOLV"))
+    assert read(tmp_path, text + "comm_grps = system\n").comm_grps == ()
 
 
 def test_mdp_seeds_drawn_only_where_asked() -> None:

@@ -1,4 +1,5 @@
-"""Coupling groups with baths of their own: on any number of ranks, and after a restart."""
+"""Coupling groups with baths of their own, and groups whose centres of mass are stopped: on any number of ranks, and
+after a restart."""
 
 from __future__ import annotations
 
@@ -18,6 +19,7 @@ HALVES = {"tc_grps": "First Rest", "tau_t": "0.2 0.5", "ref_t": "300 350"}
 BOX = {"pcoupl": "parrinello-rahman", "tau_p": 0.5, "compressibility": "4.5e-5", "ref_p": 1, "nstpcouple": 3}
 ANNEALED = {"annealing": "single periodic", "annealing_npoints": "2 3"}
 ANNEALED |= {"annealing_time": "0 0.04 0 0.01 0.016", "annealing_temp": "300 420 350 200 350"}
+STOPPED = {"comm_grps": "Early Late"}
 CASES = {
     "annealed": {"tcoupl": "v-rescale", "nsttcouple": 2} | ANNEALED,
     "sd annealed": {"integrator": "sd", "tcoupl": "no"} | ANNEALED,
@@ -27,13 +29,19 @@ CASES = {
     "md-vv": {"integrator": "md-vv", "tcoupl": "v-rescale", "nstcomm": 5},
     "chains": {"integrator": "md-vv", "tcoupl": "nose-hoover", "nsttcouple": 2, "nh_chain_length": 4},
     "sd": {"integrator": "sd", "tcoupl": "no"},
+    "stopped": {"tcoupl": "v-rescale", "nstcomm": 5} | STOPPED,
+    "some stopped": {"tcoupl": "no", "integrator": "sd", "nstcomm": 3, "comm_grps": "Early"},
+    "stopped in a box": {"tcoupl": "nose-hoover", "nsttcouple": 2, "nstcomm": 3} | BOX | STOPPED,
+    "stopped, md-vv": {"integrator": "md-vv", "tcoupl": "v-rescale", "nstcomm": 4} | STOPPED,
 }
 
 
 def write_halves(folder, n_first):
-    """An index file whose group First has the first atoms."""
+    """An index file whose group First has the first atoms, and Early half of them."""
     atoms = [str(atom) for atom in range(1, 3001)]
-    text = f"[ First ]\n{' '.join(atoms[:n_first])}\n[ Rest ]\n{' '.join(atoms[n_first:])}\n"
+    text = ""
+    for (first, second), n in ((("First", "Rest"), n_first), (("Early", "Late"), n_first // 2)):
+        text += f"[ {first} ]\n{' '.join(atoms[:n])}\n[ {second} ]\n{' '.join(atoms[n:])}\n"
     (folder / "index.ndx").write_text(text)
     return folder / "index.ndx"
 
@@ -79,11 +87,12 @@ def test_settings_of_groups_in_python_are_those_of_the_run():
     assert {"temperature_Protein", "temperature_non-Protein"} <= found[0].keys()
 
 
-def test_restart_with_other_atoms_in_the_groups_is_refused(tmp_path, capsys):
-    words = write_input(tmp_path, **HALVES | CASES["v-rescale"])
+@pytest.mark.parametrize("settings", [HALVES | CASES["v-rescale"], STOPPED | {"tcoupl": "no"}])
+def test_restart_with_other_atoms_in_the_groups_is_refused(tmp_path, capsys, settings):
+    words = write_input(tmp_path, **settings)
     words += ["-n", str(write_halves(tmp_path, 1200))]
     run(tmp_path, words, "part", 2)
     write_halves(tmp_path, 1500)
     again = ["run", *words, "-o", str(tmp_path / "part"), "--steps", "4", "--restart", str(tmp_path / "part")]
     assert main([*again, *COMMON]) == 3
-    assert "atoms in tc-grps" in capsys.readouterr().err
+    assert "atoms in tc-grps or comm-grps" in capsys.readouterr().err

@@ -22,7 +22,7 @@ from pulsemd.cli.request import RunRequest
 from pulsemd.cli.stop import StopRequest
 from pulsemd.engine.barostat import scaling_notes
 from pulsemd.engine.checkpoint import continued_system
-from pulsemd.engine.coupling_groups import groups_of_atoms, with_coupling_groups
+from pulsemd.engine.coupling_groups import groups_of_atoms, held_groups_of_atoms, with_coupling_groups
 from pulsemd.engine.freeze import frozen_topology
 from pulsemd.engine.gpu_control import control_of
 from pulsemd.engine.keeper import CheckpointKeeper, Limits
@@ -101,6 +101,7 @@ def _read_here(request: RunRequest) -> tuple[System, RunRequest]:
             request.options.precision,
             configuration,
             groups_of_atoms(settings, groups),
+            held_groups_of_atoms(settings, groups),
         )
         if request.append and (checkpoint.image is None) == (request.positions == "unwrapped"):
             raise InputError(

@@ -79,6 +79,7 @@ def continued_system(
     precision: str,
     configuration: Configuration,
     group_of_atom: NDArray[np.int32] | None = None,
+    held_group_of_atom: NDArray[np.int32] | None = None,
 ) -> System:
     """The system of a checkpoint, with the topology and the settings read again.
 
@@ -89,7 +90,7 @@ def continued_system(
         Seeds of -1 are taken from the checkpoint.
     configuration : Configuration
         Of the files, whose reference positions of restraints are in their box.
-    group_of_atom : (n,) int32 or None
+    group_of_atom, held_group_of_atom : (n,) int32 or None
         As in `System`.
 
     Raises
@@ -98,11 +99,11 @@ def continued_system(
         If topology, precision or a setting that may not differ is another one.
     """
     if len(checkpoint.x) != topology.n_atoms or checkpoint.topology != hash_topology(
-        topology, table, group_of_atom
+        topology, table, group_of_atom, held_group_of_atom
     ):
         raise InputError(
             f"is of another system: {len(checkpoint.x)} atoms there, {topology.n_atoms} here, or other parameters or "
-            "atoms in tc-grps; continue with the topology and the groups the run began with",
+            "atoms in tc-grps or comm-grps; continue with the topology and the groups the run began with",
             path,
         )
     if checkpoint.precision != precision:
@@ -141,6 +142,7 @@ def continued_system(
         ),
         checkpoint.image,
         group_of_atom=group_of_atom,
+        held_group_of_atom=held_group_of_atom,
         start_box=first,
     )
 
@@ -173,15 +175,16 @@ def _plain(settings: RunSettings) -> dict[str, Any]:
 
 
 def hash_topology(
-    topology: Topology, table: LennardJonesTable, group_of_atom: NDArray[np.int32] | None
+    topology: Topology, table: LennardJonesTable, *groups_of_atoms: NDArray[np.int32] | None
 ) -> str:
-    """SHA-256 of every array of a topology, its parameters and its coupling groups, names left out."""
+    """SHA-256 of every array of a topology, its parameters and the groups that atoms are in, names left out."""
     digest = hashlib.sha256()
     for name, array in (*_arrays(topology), *_arrays(table)):
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
         digest.update(np.ascontiguousarray(array).data)
-    if group_of_atom is not None:
-        digest.update(group_of_atom.data)
+    for group_of_atom in groups_of_atoms:
+        if group_of_atom is not None:
+            digest.update(group_of_atom.data)
     return digest.hexdigest()
 
 

@@ -108,20 +108,51 @@ def degrees_of_freedom(topology: Topology, settings: RunSettings) -> int:
 
 
 def degrees_by_group(
-    topology: Topology, settings: RunSettings, group: NDArray[np.int32], n_groups: int
+    topology: Topology,
+    settings: RunSettings,
+    group: NDArray[np.int32],
+    n_groups: int,
+    held: NDArray[np.int32] | None = None,
 ) -> NDArray[np.float64]:
-    """Degrees of freedom (n_groups,) as gmx counts them, of a coupling group (n_atoms,) for each atom.
+    """Degrees of freedom (n_groups,) as gmx counts them.
 
-    Half of a constraint goes to each of its two atoms, a third of those of a rigid water to each of its three; what the
-    centre of mass takes is shared in proportion.
+    Half of a constraint goes to each of its two atoms, a third of those of a rigid water to each of its three. What a
+    centre of mass takes, it takes of each coupling group in proportion to the atoms that it has there. Frozen atoms are
+    left out of all of this; gmx counts them there.
+
+    Parameters
+    ----------
+    group : (n_atoms,) int32
+        Coupling group of each atom.
+    held : (n_atoms,) int32, optional
+        Group whose centre of mass is stopped, -1: in none; left out: the settings say whether that of all is.
     """
-    found = 3.0 * np.bincount(group[topology.mass > 0], minlength=n_groups)
+    if held is None:
+        held = np.full(topology.n_atoms, 0 if settings.comm_mode == "linear" else -1, np.int32)
+    n_held = int(held.max(initial=-1)) + 1
+    portion = (held + 1) * n_groups + group
+    moves = topology.mass > 0
+    moves[topology.virtual_sites.sites] = True
+    atoms = np.bincount(portion[moves], minlength=(n_held + 1) * n_groups).reshape(-1, n_groups)
+    free = _unshared_degrees(topology, portion, atoms.size).reshape(atoms.shape)
+    of_held = free.sum(1)
+    left = np.maximum(of_held - 3.0, 0.0)
+    left[0] = of_held[0]  # of those in none
+    left = np.divide(left, of_held, out=np.zeros(n_held + 1), where=of_held > 0)
+    shares = atoms / np.maximum(atoms.sum(0), 1)
+    whole: NDArray[np.float64] = free.sum(0) * (shares * left[:, None]).sum(0)
+    return whole
+
+
+def _unshared_degrees(topology: Topology, group: NDArray[np.int32], n_groups: int) -> NDArray[np.float64]:
+    """Degrees of freedom (n_groups,) of the groups (n_atoms,) of atoms, with no centre of mass stopped."""
+    found: NDArray[np.float64] = np.bincount(group[topology.mass > 0], minlength=n_groups).astype(np.float64)
+    found *= 3.0
     found -= np.bincount(group[topology.settle_atoms.ravel()], minlength=n_groups)
     constraints = topology.terms.get("constraint")
     if constraints is not None:
         found -= 0.5 * np.bincount(group[constraints.atoms.ravel()], minlength=n_groups)
-    whole: NDArray[np.float64] = found * (degrees_of_freedom(topology, settings) / found.sum())
-    return whole
+    return found
 
 
 def maxwell_velocities(mass: NDArray[np.float64], temperature: float, seed: int) -> NDArray[np.float32]:

@@ -16,7 +16,7 @@ from pulsemd.forcefield.settings import RunSettings
 from pulsemd.halo import TRANSPORTS, Transport
 from pulsemd.halo.rungs.ladder import GPU_RUNGS
 from pulsemd.kernels.bonded.gpu import kinds_without_kernel
-from pulsemd.kernels.update.cuda_programs import MAX_BATHS
+from pulsemd.kernels.update.cuda_programs import MAX_BATHS, MAX_PORTIONS
 from pulsemd.kernels.update.gpu_tables import oversized_group
 from pulsemd.topology.records import Topology
 
@@ -138,6 +138,12 @@ def _coupling_problem(settings: RunSettings) -> str | None:
     if (n_baths := len(settings.baths)) > MAX_BATHS:
         return (
             f"there are {n_baths} tc-grps, and a GPU has room for the thermostats of {MAX_BATHS}: join groups"
+        )
+    n_held = len(settings.comm_grps)
+    if n_held and n_baths * (n_held + 1) > MAX_PORTIONS:
+        return (
+            f"there are {n_held} comm-grps, and with {n_baths} tc-grps a GPU has room for "
+            f"{MAX_PORTIONS // n_baths - 1}: join groups"
         )
     return None
 

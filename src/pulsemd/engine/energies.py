@@ -35,8 +35,7 @@ N_SUMS = N_PAIR_SUMS + len(BONDED) + 1
 
 @dataclass(frozen=True, eq=False)
 class Kinetic:
-    """Kinetic energy (g,) [kJ/mol], momentum (g, 3) [amu nm/ps], and kinetic energy along y and z (g, 2), by coupling
-    group."""
+    """Kinetic energy (g,) [kJ/mol], momentum (g, 3) [amu nm/ps], and kinetic energy along y and z (g, 2), by group."""
 
     energy: NDArray[np.float64]
     momentum: NDArray[np.float64]
@@ -53,11 +52,30 @@ class Kinetic:
         square = factors * factors
         return Kinetic(self.energy * square, self.momentum, self.along * square[:, None])
 
-    def without_drift(self, mass: NDArray[np.float64]) -> tuple[NDArray[np.float64], Kinetic]:
-        """Velocity of the centre of mass (3,), nm/ps, and what is left without it; mass (g,) of the groups, amu."""
-        com = self.momentum.sum(0) / mass.sum()
-        lost = (self.momentum - 0.5 * mass[:, None] * com) * com
-        return com, Kinetic(self.energy - lost.sum(1), self.momentum, self.along - lost[:, 1:])
+    def without_drift(
+        self, mass: NDArray[np.float64], held: NDArray[np.int32]
+    ) -> tuple[NDArray[np.float64], Kinetic]:
+        """Velocities (g, 3), nm/ps, that stop the centres of mass, and what is left without them.
+
+        Parameters
+        ----------
+        mass : (g,) float64, amu, of the groups
+        held : (g,) int32
+            Groups of one number have their centre of mass stopped together; -1: not at all.
+        """
+        of_held = held == np.arange(held.max(initial=-1) + 1)[:, None]
+        com = np.zeros((len(of_held) + 1, 3))  # the last is that of -1
+        for velocity, groups in zip(com, of_held, strict=False):
+            velocity[:] = self.momentum[groups].sum(0) / mass[groups].sum()
+        each: NDArray[np.float64] = com[held]
+        lost = (self.momentum - 0.5 * mass[:, None] * each) * each
+        return each, Kinetic(self.energy - lost.sum(1), self.momentum, self.along - lost[:, 1:])
+
+    def joined(self, into: NDArray[np.int32], n: int) -> Kinetic:
+        """The same by other groups: `into` (g,), those that these become parts of, `n` of them."""
+        found = np.zeros((n, 6))
+        np.add.at(found, into, np.column_stack([self.energy, self.momentum, self.along]))
+        return Kinetic(found[:, 0], found[:, 1:4], found[:, 4:])
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +129,7 @@ def energy_names(kinds: Iterable[str], coulombtype: str, dispersion: bool) -> tu
 def energy_record(
     found: StepSums,
     names: tuple[str, ...],
-    n_dof: int,
+    n_dof: float,
     total_mass: float,
     dispersion: DispersionCorrection | None = None,
     groups: Mapping[str, float] | None = None,

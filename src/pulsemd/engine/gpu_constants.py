@@ -9,6 +9,7 @@ import numpy as np
 from pulsemd.base.units import BOLTZMANN
 from pulsemd.device.cuda import CudaDevice
 from pulsemd.engine.bath import bath_of
+from pulsemd.engine.coupling_groups import portions_of
 from pulsemd.engine.extended import chain_masses, thermostat_mass
 from pulsemd.engine.movers import ConstrainedGroups, water_kinds
 from pulsemd.engine.networks import ConstraintNetworks
@@ -41,6 +42,7 @@ def update_constants(system: System) -> UpdateConstants:
         bath=bath_of(s, topology, system.group_of_atom),
         networks=ConstraintNetworks(topology, s).table(),
         chains=_chains(system) if s.has_chains else None,
+        portions=None if system.held_group_of_atom is None else portions_of(system),
         full_steps=s.full_steps,
     )
 

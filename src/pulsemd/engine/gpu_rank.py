@@ -22,7 +22,7 @@ from pulsemd.domain.atoms import LocalAtoms
 from pulsemd.domain.grid import choose_grid
 from pulsemd.engine.blowup import Failure
 from pulsemd.engine.cell import Cell
-from pulsemd.engine.coupling import StepFlags, degrees_of_freedom, kinetic_intervals, scales_box
+from pulsemd.engine.coupling import StepFlags, kinetic_intervals, scales_box
 from pulsemd.engine.energies import N_PAIR_SUMS, N_SUMS, SLOTS, VIRIAL, StepSums
 from pulsemd.engine.gpu_barostat import DeviceCells, gpu_cell
 from pulsemd.engine.gpu_constants import gpu_annealing, update_constants
@@ -82,8 +82,8 @@ class GpuRank(GpuSteps):
         self.flags = StepFlags()
         self._cells = system.cell, system.cell
         self.n_searches = 0
-        topology, settings = system.topology, system.settings
-        self.n_dof = degrees_of_freedom(topology, settings)
+        topology = system.topology
+        self.n_dof = system.n_dof
         self.total_mass = float(topology.mass.sum())
         self.grid = choose_grid(1, system.box, r_list + 2.0 * group_reach(system), options.grid)
         self._plan = HaloPlan(0, 1, topology.n_atoms, topology.n_atoms, ())

@@ -20,7 +20,6 @@ from pulsemd.engine.blowup import Failure
 from pulsemd.engine.cell import Cell
 from pulsemd.engine.coupling import (
     StepFlags,
-    degrees_of_freedom,
 )
 from pulsemd.engine.energies import N_PAIR_SUMS, N_SUMS, StepSums
 from pulsemd.engine.gpu_barostat import cells_of_parts
@@ -81,7 +80,7 @@ class GpuRanks(GpuSteps):
         self.reproducible = options.precision == "reproducible"
         self.searched_cell = system.cell
         topology, settings = system.topology, system.settings
-        self.n_dof = degrees_of_freedom(topology, settings)
+        self.n_dof = system.n_dof
         self.total_mass = float(topology.mass.sum())
         self.device = device = transport.device
         self.device_name = f"cuda: {device.name}"

@@ -62,7 +62,7 @@ class SumsOfRanks:
     def __init__(self, transport: GpuTransport, parts: Sequence[DevicePart], kind: Any) -> None:
         self._device, self._parts = transport.device, parts
         self._stream = self._device.new_stream(priority=-1)
-        n_kinetic = KINETIC_SUMS * parts[0].update.kinetic.n_baths
+        n_kinetic = KINETIC_SUMS * parts[0].update.kinetic.n_sums
         self._reduce_kinetic = transport.reduce(n_kinetic, kind, self._stream)
         self._reduce_sums = transport.reduce(N_SUMS + 9, kind)
         self._kinetic_shares = self._device.zeros((len(parts), n_kinetic), kind)

@@ -59,9 +59,8 @@ class CheckpointKeeper:
         self._simulation, self._folder, self._limits = simulation, folder, limits
         self._asked_to_stop, self._sync = asked_to_stop, sync
         system, self._first = simulation.system, simulation.transport.rank == 0
-        self._topology = (
-            hash_topology(system.topology, system.table, system.group_of_atom) if self._first else ""
-        )
+        groups = system.group_of_atom, system.held_group_of_atom
+        self._topology = hash_topology(system.topology, system.table, *groups) if self._first else ""
         self._saved_step, self._saved_at = -1, monotonic()
         self.stopped = ""
 

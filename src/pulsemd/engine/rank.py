@@ -29,7 +29,7 @@ from pulsemd.engine.blowup import (
     speeds,
 )
 from pulsemd.engine.cell import Cell
-from pulsemd.engine.coupling import StepFlags, degrees_of_freedom, step_flags, trial_flags
+from pulsemd.engine.coupling import StepFlags, step_flags, trial_flags
 from pulsemd.engine.coupling_groups import CouplingGroups
 from pulsemd.engine.energies import N_SUMS, Kinetic, StepSums
 from pulsemd.engine.ensemble import Ensemble
@@ -86,7 +86,7 @@ class Rank:
         self._f_scale = 1.0 / FORCE_SCALE if self.reproducible else 1.0
         self._virial_scale = ENERGY_SCALE if self.reproducible else 0.0
         topology, settings = system.topology, system.settings
-        self.n_dof = degrees_of_freedom(topology, settings)
+        self.n_dof = system.n_dof
         self._ensemble, self._followed = Ensemble(system), system.cell
         self.total_mass = float(topology.mass.sum())
         self._coupling = CouplingGroups(transport, system, self.reproducible)
@@ -285,9 +285,8 @@ class Rank:
         """Thermostat, kick, drift, constraints, barostat; where they are wanted also the global sums."""
         flags, com, friction = self.flags, np.zeros(3), self._ensemble.free
         if flags.kinetic:
-            before = self._sum_kinetic()
-            if flags.remove_com:
-                com, before = before.without_drift(self._coupling.mass)
+            velocities, mass = self.velocities, self._movers.mass
+            com, before = self._coupling.sum_and_stop(velocities, mass, flags.remove_com)
             if flags.thermostat:
                 friction, before = self._ensemble.couple(flags.step, before)
             self._kinetic_before = before

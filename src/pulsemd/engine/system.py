@@ -92,6 +92,8 @@ class System:
         Long-range correction where it does not follow from the settings.
     group_of_atom : (n,) int32 or None
         Coupling group of each atom, where `RunSettings.baths` are several.
+    held_group_of_atom : (n,) int32 or None
+        Group of each atom whose centre of mass is stopped, -1: none, where `RunSettings.comm_grps` tell some apart.
     frozen_mass : float, amu
         Of frozen atoms, which have none in the topology.
     start_box : (3, 3) float64, nm, or None
@@ -115,6 +117,7 @@ class System:
     given_dispersion: DispersionCorrection | None = None
     frozen_mass: float = 0.0
     group_of_atom: NDArray[np.int32] | None = None
+    held_group_of_atom: NDArray[np.int32] | None = None
     start_box: NDArray[np.float64] | None = None
 
     @property
@@ -147,12 +150,21 @@ class System:
     @cached_property
     def group_n_dof(self) -> NDArray[np.float64]:
         """Degrees of freedom of each coupling group; of one, all of them."""
-        n_groups = len(self.settings.baths)
-        if n_groups == 1:
+        n_groups, group, held = len(self.settings.baths), self.group_of_atom, self.held_group_of_atom
+        if n_groups == 1 and held is None:
             return np.array([degrees_of_freedom(self.topology, self.settings)], np.float64)
-        if self.group_of_atom is None:
+        if n_groups == 1:
+            group = np.zeros(self.topology.n_atoms, np.int32)
+        if group is None:
             raise InputError("tc-grps: it is not known which atoms are in the groups")
-        return degrees_by_group(self.topology, self.settings, self.group_of_atom, n_groups)
+        return degrees_by_group(self.topology, self.settings, group, n_groups, held)
+
+    @property
+    def n_dof(self) -> float:
+        """Degrees of freedom of all atoms."""
+        if self.held_group_of_atom is None:
+            return degrees_of_freedom(self.topology, self.settings)
+        return float(self.group_n_dof.sum())
 
     @property
     def temperatures(self) -> dict[str, float]:

@@ -48,9 +48,7 @@ class VerletRank(Rank):
         friction, com = self._ensemble.free, np.zeros(3)
         first, found = np.zeros((2, 9), self._sum_type)
         if flags.kinetic:
-            kinetic = self._complete(first)
-            if flags.remove_com:
-                com, kinetic = kinetic.without_drift(self._coupling.mass)
+            com, kinetic = self._complete(first)
             if flags.thermostat:
                 before, kinetic = self._ensemble.end_step(flags.step, kinetic)
                 works = self._ensemble.works()
@@ -64,16 +62,17 @@ class VerletRank(Rank):
         stress = self._finish_sums(kinetic.energy, kinetic.diagonal, works) if flags.sums else None
         self._finish_step(stress, self._sum_kinetic().diagonal if flags.barostat else np.zeros(3))
 
-    def _complete(self, virial: NDArray[Any]) -> Kinetic:
-        """Find the velocities of the full step; their kinetic energy. `virial` (9,) OUTPUT: of what constraints take
-        out of the first kick; that of moving forces of virtual sites is added to the sums."""
+    def _complete(self, virial: NDArray[Any]) -> tuple[NDArray[np.float64], Kinetic]:
+        """Find the velocities of the full step; the result is that of `CouplingGroups.sum_and_stop`. `virial` (9,)
+        OUTPUT: of what constraints take out of the first kick; that of moving forces of virtual sites is added to the
+        sums."""
         of_virial, half = self._virial_scale, 0.5 * self.system.settings.dt
         at_forces = (self.f, self._f_scale)
         self._movers.spread(self.x, *at_forces, self._constraint_virial, of_virial)
         self.full_velocities = self._movers.complete(
             self.x, self.velocities, *at_forces, half, virial, of_virial
         )
-        return self._coupling.sum_kinetic(self.full_velocities, self._movers.mass)
+        return self._coupling.sum_and_stop(self.full_velocities, self._movers.mass, self.flags.remove_com)
 
     def take_rows(self) -> Callable[[], tuple[LocalAtoms, Cell]]:
         """The same as of `Rank`, with the velocities of the full step that was evaluated last."""

@@ -37,6 +37,8 @@ class RunSettings:
         A minimisation ends when no atom feels a larger force.
     emstep : float, nm
         Its first step with 'steep', and the longest step of an atom with 'l-bfgs'.
+    comm_grps : tuple of str
+        Groups whose centres of mass are each stopped; none meaning that of all atoms.
     nbfgscorr : int
         Steps that 'l-bfgs' remembers.
     nstlist : int
@@ -100,6 +102,7 @@ class RunSettings:
     nsteps: int = 0
     init_step: int = 0
     comm_mode: Literal["linear", "none"] = "linear"
+    comm_grps: tuple[str, ...] = ()
     nstcomm: int = 100
     ld_seed: int = -1
     emtol: float = 10.0

@@ -82,24 +82,26 @@ class Groups:
             return None
         return np.unique(np.concatenate([self.find(name, option) for name in names])).astype(np.int32)
 
-    def of_atoms(self, names: Sequence[str], option: str) -> Int32:
-        """Which of the groups each atom is in, (n_atoms,).
+    def of_atoms(self, names: Sequence[str], option: str, rest: bool = False) -> Int32:
+        """Which of the groups each atom is in, (n_atoms,); with `rest` -1 where it is in none.
 
         Raises
         ------
         InputError
-            If they do not hold every atom exactly once.
+            If they hold an atom more than once, or without `rest` not at all.
         """
-        found, count = np.zeros(self._topology.n_atoms, np.int32), np.zeros(self._topology.n_atoms, np.int64)
+        n_atoms = self._topology.n_atoms
+        found, count = np.full(n_atoms, -1, np.int32), np.zeros(n_atoms, np.int64)
         for number, name in enumerate(names):
             gids = self.find(name, option)
             found[gids] = number
             count[gids] += 1
-        wrong = np.flatnonzero(count != 1)
+        wrong = np.flatnonzero(count > 1 if rest else count != 1)
         if len(wrong):
-            atom = self._topology.describe_atom(int(wrong[0]))
+            atom, how = self._topology.describe_atom(int(wrong[0])), "at most one" if rest else "one"
             raise InputError(
-                f"{option}: {atom} is in {count[wrong[0]]} of the groups {', '.join(names)}; each atom has to be in one"
+                f"{option}: {atom} is in {count[wrong[0]]} of the groups {', '.join(names)}; each atom has to be in "
+                f"{how}"
             )
         return found
 

@@ -118,6 +118,7 @@ _ELECTROSTATICS = {
 
 
 _ONLY_WITH = (
+    (("comm_grps",), "comm_mode", "linear"),
     (("gen_temp", "gen_seed"), "gen_vel", True),
     (("disre_fc", "disre_tau"), "disre", "simple"),
     (("lincs_order", "lincs_iter", "lincs_warnangle"), "constraint_algorithm", "lincs"),
@@ -129,7 +130,7 @@ _MINIMISATION = ("emtol", "emstep", "nbfgscorr")
 
 _ONLY_IN_TIME = (
     *("tcoupl", "tc_grps", "tau_t", "ref_t", "nsttcouple", "pcoupl", *OF_BAROSTAT, *OF_ANNEALING),
-    *("gen_vel", "gen_temp", "nstxout", "nstvout", "nstfout", "nstxout_compressed"),
+    *("comm_grps", "gen_vel", "gen_temp", "nstxout", "nstvout", "nstfout", "nstxout_compressed"),
 )
 """Options of moves in time alone, those of their trajectories included."""
 
@@ -338,8 +339,8 @@ class _Reader:
         return replace(s, **{name: DEFAULTS[name] for name in _ONLY_IN_TIME})
 
     def _resolve_coupling(self, s: RunSettings) -> RunSettings:
-        if s.nstcomm == 0:
-            s = replace(s, comm_mode="none")
+        if s.nstcomm == 0 or s.comm_mode == "none":
+            s = replace(s, comm_mode="none", comm_grps=())
         if s.minimises:
             return s
         if s.integrator == "sd":

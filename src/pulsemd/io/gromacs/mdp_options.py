@@ -73,6 +73,12 @@ def group_names(value: str) -> tuple[str, ...]:
     return tuple(value.split())
 
 
+def groups_apart(value: str) -> tuple[str, ...]:
+    """Convert names of groups; none, if the whole system is the only one."""
+    names = group_names(value)
+    return () if all(name.lower() == "system" for name in names) else names
+
+
 def integers(value: str) -> tuple[int, ...]:
     """Convert whole numbers."""
     return tuple(integer(word) for word in value.split())
@@ -103,6 +109,7 @@ HONOURED: Mapping[str, Callable[[str], Any]] = {
     "nsteps": integer,
     "init_step": integer,
     "comm_mode": choice("linear", "none"),
+    "comm_grps": groups_apart,
     "nstcomm": integer,
     "ld_seed": integer,
     "emtol": real,
@@ -178,7 +185,6 @@ FIXED: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("pull", "awh", "rotation", "orire", "free_energy", "adress"), ("no",)),
     **dict.fromkeys(("simulated_tempering", "swapcoords"), ("no",)),
     **dict.fromkeys(("density_guided_simulation_active", "qmmm_cp2k_active"), ("no", "false")),
-    **dict.fromkeys(("comm_grps",), ("system",)),
     **dict.fromkeys(("energygrp_table", "energygrp_excl", "qmmm_grps", "imd_group", "couple_moltype"), ()),
     **dict.fromkeys(("acc_grps", "accelerate", "deform"), ()),
     **dict.fromkeys(("nwall", "cos_acceleration", "epsilon_surface"), ("0",)),
@@ -189,7 +195,6 @@ FIXED: Mapping[str, tuple[str, ...]] = {
 REMEDIES: Mapping[str, str] = {
     "integrator": "cg: use l-bfgs or steep; bd: use sd",
     "comm_mode": "angular is for molecules in vacuum; use linear",
-    "comm_grps": "leave it out, which stops the centre of mass of all atoms",
     "cutoff_scheme": "gmx since 2020 has no other either",
     "pbc": "give a molecule in vacuum a box wider than twice the list cut-off, and walls or slabs empty space along z",
     "coulombtype": "use PME",

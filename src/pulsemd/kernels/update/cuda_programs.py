@@ -28,6 +28,9 @@ NETWORK_THREADS = (64, 512)
 MAX_BATHS = 16
 """Most coupling groups with baths of their own: the last block of the kinetic sums has all of them."""
 
+MAX_PORTIONS = 64
+"""Most portions of them, for the same reason; see portions.py."""
+
 _PACKAGE = "pulsemd.kernels.update"
 _HEADERS = (
     *(f"pulsemd.kernels.{name}" for name in ("bonded", "constraints", "nonbonded", "search", "update")),
@@ -78,10 +81,16 @@ def sites_program(fixed: bool, energies: bool) -> CudaProgram:
     return CudaProgram("pulsemd.kernels.constraints", "sites.cu", macros, exact=fixed, headers=_HEADERS)
 
 
-def kinetic_program(fixed: bool) -> CudaProgram:
-    """Kinetic sums and what the coupling makes of them."""
+def kinetic_program(fixed: bool, portions: bool = False) -> CudaProgram:
+    """Kinetic sums and what the coupling makes of them; `portions`: several centres of mass are stopped."""
     macros = (("FIXED", int(fixed)), ("ENERGIES", 0), ("THREADS", SUM_THREADS), ("MAX_BATHS", MAX_BATHS))
+    macros += (("PORTIONS", int(portions)), ("MAX_SUMS", MAX_PORTIONS if portions else MAX_BATHS))
     return CudaProgram(_PACKAGE, "kinetic.cu", macros, exact=fixed, headers=_HEADERS)
+
+
+def stop_program() -> CudaProgram:
+    """Centres of mass of several groups."""
+    return CudaProgram(_PACKAGE, "stop_groups.cu", headers=_HEADERS)
 
 
 def cell_program(fixed: bool) -> CudaProgram:
@@ -151,9 +160,10 @@ def programs() -> list[CudaProgram]:
         *networks,
         *full_steps,
         *waters,
-        *(kinetic_program(fixed) for fixed in both),
+        *(kinetic_program(fixed, portions) for fixed in both for portions in both),
         *(program(fixed) for program in (cell_program, noise_program, annealing_program) for fixed in both),
         *(leapfrog_program(False, False, sites, stars=True) for sites in range(MAX_WATER_SITES + 1)),
         slots_program(),
         clock_program(),
+        stop_program(),
     ]

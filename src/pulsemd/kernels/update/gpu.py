@@ -254,6 +254,8 @@ class GpuUpdate:
     def sum_kinetic(self, offset: int, thermostat: int, remove_com: int, overlap: Wait | None = None) -> None:
         """Kinetic energy before the move, and from it what a coupled `move` does to the old velocities.
 
+        Several centres of mass are stopped at once.
+
         Parameters
         ----------
         offset : int, of the step
@@ -269,17 +271,19 @@ class GpuUpdate:
         self._launch(self._bind_kinetic, 0, True, 0, 0, None, False)
 
     def share_kinetic(self, share: Any, stream: Any) -> None:
-        """Of one rank of several: leave the sums in ``share``, (6 n_baths,) int64 or float64 on the device, from now
+        """Of one rank of several: leave the sums in ``share``, (6 n_sums,) int64 or float64 on the device, from now
         on, and let them run on a stream of their own."""
         self.kinetic.share, self.kinetic.stream = share, stream
         self._bound.clear()
 
     def couple(self, totals: Any, offset: int, after: bool, thermostat: int, remove_com: int) -> None:
-        """Use the sums over all ranks, (6 n_baths,) on the device, always the same array, as `sum_kinetic` or
+        """Use the sums over all ranks, (6 n_sums,) on the device, always the same array, as `sum_kinetic` or
         `sum_kinetic_after` uses its own."""
         key = ("couple", offset, after, thermostat, remove_com)
         if key not in self._bound:
-            self._bound[key] = self.kinetic.bind_couple(totals, key[1:])
+            self._bound[key] = self.kinetic.bind_couple(
+                totals, self.velocities, self._mass, self._slots, key[1:]
+            )
         self._bound[key]()
 
     @property

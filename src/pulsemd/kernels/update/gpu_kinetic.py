@@ -11,8 +11,9 @@ from pulsemd.device.cuda import CudaDevice
 from pulsemd.device.overlap import Wait
 from pulsemd.kernels.search.gpu_layout import Slots
 from pulsemd.kernels.update.control import as_control, heat_words
-from pulsemd.kernels.update.cuda_programs import SUM_THREADS, kinetic_program
+from pulsemd.kernels.update.cuda_programs import SUM_THREADS, kinetic_program, stop_program
 from pulsemd.kernels.update.gpu_chains import GpuChains
+from pulsemd.kernels.update.gpu_portions import GpuPortions
 from pulsemd.kernels.update.gpu_tables import UpdateConstants
 from pulsemd.kernels.update.leapfrog import KINETIC_SUMS
 
@@ -39,21 +40,26 @@ class GpuKinetic:
     thermostats : (n_baths, 10) float64, device
         `UpdateConstants.thermostat_words`.
     chains : GpuChains or None
-    share : (6 n_baths,) int64 or float64, device, or None
+    n_sums : int
+        Groups that are summed: portions, or coupling groups.
+    share : (6 n_sums,) int64 or float64, device, or None
         Where the sums of one rank of several go.
     stream : stream of the device, or None
         Where the sums run.
     """
 
     def __init__(self, device: CudaDevice, constants: UpdateConstants, control: Any, fixed: bool) -> None:
-        self._device, self._control, self._program = device, control, kinetic_program(fixed)
+        self._portions = None if constants.portions is None else GpuPortions(device, constants.portions)
+        self._device, self._control = device, control
+        self._program = kinetic_program(fixed, self._portions is not None)
         self._dt, self.n_baths = np.float64(constants.dt), len(constants.thermostats)
         self.group = None if self.n_baths == 1 else device.to_device(constants.group, np.int32)
+        self.n_sums = self.n_baths if self._portions is None else self._portions.n
         self.thermostats = device.to_device(constants.thermostat_words())
         self.chains = None if constants.chains is None else GpuChains(device, constants.chains)
         self._blocks = _BLOCKS_PER_MULTIPROCESSOR * device.n_multiprocessors
         kind = np.int64 if fixed else np.float64
-        self._partial = device.empty((self.n_baths * self._blocks, KINETIC_SUMS), kind)
+        self._partial = device.empty((self.n_sums * self._blocks, KINETIC_SUMS), kind)
         self.share: Any = None
         self.stream: Any = None
 
@@ -85,10 +91,15 @@ class GpuKinetic:
         chains = None if self.chains is None else self.chains.record
         return self._control, self.thermostats, chains, *(np.int32(flag) for flag in flags)
 
+    @property
+    def _of_portions(self) -> tuple[Any, ...]:
+        return () if self._portions is None else (self._portions.table, np.int32(self._portions.n))
+
     def bind_sums(
         self, velocities: Any, mass: Any, slots: Slots, flags: tuple[int, ...], overlap: Wait | None
     ) -> Callable[[], None]:
-        """A launch that sums the kinetic energy of each group and uses or shares it.
+        """A launch that sums the kinetic energy of each group and uses or shares it; one rank alone then stops several
+        centres of mass.
 
         Parameters
         ----------
@@ -99,16 +110,40 @@ class GpuKinetic:
         """
         n = len(velocities)
         blocks = min(self._blocks, -(-n // SUM_THREADS))
-        return self._device.kernel(self._program, "kinetic").bind(
-            (blocks, self.n_baths), SUM_THREADS, velocities, mass, np.int32(n), slots.gid, self.group,
-            self._partial, *self._tables(flags), self.share, np.int32(overlap or Wait.FIRST),
+        group = self.group if self._portions is None else self._portions.of_atom
+        launch = self._device.kernel(self._program, "kinetic").bind(
+            (blocks, self.n_sums), SUM_THREADS, velocities, mass, np.int32(n), slots.gid, group,
+            self._partial, *self._tables(flags), self.share, np.int32(overlap or Wait.FIRST), *self._of_portions,
             stream=self.stream, overlap=overlap is not None,
         )  # fmt: skip
+        return launch if self.share is not None else self._then_stop(launch, velocities, mass, slots, flags)
 
-    def bind_couple(self, totals: Any, flags: tuple[int, ...]) -> Callable[[], None]:
-        """A launch that uses the sums over all ranks, (6 n_baths,) on the device."""
+    def bind_couple(
+        self, totals: Any, velocities: Any, mass: Any, slots: Slots, flags: tuple[int, ...]
+    ) -> Callable[[], None]:
+        """A launch that uses the sums over all ranks, (6 n_sums,) on the device; other arguments as above."""
         kernel = self._device.kernel(self._program, "couple_ranks")
-        return kernel.bind(1, 1, totals, *self._tables(flags), stream=self.stream)
+        launch = kernel.bind(1, 1, totals, *self._tables(flags), *self._of_portions, stream=self.stream)
+        return self._then_stop(launch, velocities, mass, slots, flags)
+
+    def _then_stop(
+        self, launch: Callable[[], None], velocities: Any, mass: Any, slots: Slots, flags: tuple[int, ...]
+    ) -> Callable[[], None]:
+        """A launch, and where it may find several centres of mass to be stopped one that stops them."""
+        offset, after, _, com_interval = flags
+        if self._portions is None or after or com_interval == 0:
+            return launch
+        n = len(velocities)
+        stop = self._device.kernel(stop_program(), "stop_groups").bind(
+            -(-n // SUM_THREADS), SUM_THREADS, velocities, mass, np.int32(n), slots.gid, self._portions.of_atom,
+            self._portions.table, self._control, np.int32(offset), np.int32(com_interval), stream=self.stream,
+        )  # fmt: skip
+
+        def launch_both() -> None:
+            launch()
+            stop()
+
+        return launch_both
 
     def bind_groups(self, velocities: Any, forces: Any, mass: Any, slots: Slots) -> Callable[[], None]:
         """A launch that lets the thermostats of several groups act on velocities ahead of a move."""

@@ -13,6 +13,7 @@ from pulsemd.kernels.constraints.gpu_sites import WaterSites, water_sites
 from pulsemd.kernels.update.cuda_programs import GROUP_SIZES
 from pulsemd.kernels.update.gpu_chains import ChainTable
 from pulsemd.kernels.update.noise import Bath
+from pulsemd.kernels.update.portions import Portions
 from pulsemd.topology.virtual_sites import VirtualSites, no_sites
 
 
@@ -82,6 +83,8 @@ class UpdateConstants:
         Constraints that LINCS solves.
     chains : ChainTable or None
         In place of single thermostats of Nose and Hoover.
+    portions : Portions or None
+        Where several centres of mass are stopped.
     full_steps : bool
         Velocity Verlet: kinetic energies are those of full steps.
     """
@@ -99,6 +102,7 @@ class UpdateConstants:
     bath: Bath | None = None
     networks: NetworkTable | None = None
     chains: ChainTable | None = None
+    portions: Portions | None = None
     full_steps: bool = False
 
     @property

@@ -3,6 +3,9 @@
 //
 // Sums go over blocks and then, in the block that finishes last, over the blocks' results in fixed order: the same
 // numbers in every run of one launch shape, and with FIXED of any launch shape.
+//
+// PORTIONS, 1: several centres of mass are stopped, by a kernel of its own ahead of the move. Sums are then of portions,
+// and are joined to those of coupling groups first.
 
 #include "geometry.cuh"
 #include "chains.cuh"
@@ -10,6 +13,9 @@
 #include "overlap.cuh"
 #include "philox.cuh"
 #include "thermostat.cuh"
+#if PORTIONS
+#include "portions.cuh"
+#endif
 
 constexpr double MOMENTUM_SCALE = 4294967296.0;  // units per amu nm/ps
 
@@ -19,6 +25,11 @@ struct KineticSums {
     __device__ __forceinline__ void operator+=(const KineticSums& other) {
         energy += other.energy, x += other.x, y += other.y, z += other.z;
         along_y += other.along_y, along_z += other.along_z;
+    }
+
+    __device__ __forceinline__ void operator-=(const KineticSums& other) {
+        energy -= other.energy, x -= other.x, y -= other.y, z -= other.z;
+        along_y -= other.along_y, along_z -= other.along_z;
     }
 };
 
@@ -168,10 +179,51 @@ __device__ __forceinline__ bool is_due(const Control* control, int offset, int i
     return interval > 0 && (control->step + offset) % interval == 0;
 }
 
+#if PORTIONS
+// Velocity of the centre of mass of portion p, or of all that it is stopped with.
+__device__ Vec velocity_of(const Portion* portions, int n, int p, bool all, const KineticSums* sums) {
+    double mass = 0.0;
+    Vec momentum = {0.0, 0.0, 0.0};
+    for (int q = 0; q < n; q++)
+        if (q == p || (all && portions[q].held == portions[p].held))
+            momentum = momentum + Motion(sums[q]).momentum, mass += portions[q].mass;
+    return {momentum.x / mass, momentum.y / mass, momentum.z / mass};
+}
+
+// Sums of coupling groups from those of portions. stop: without the motion of centres of mass, which the portions are
+// left with.
+__device__ void join(const KineticSums* sums, Portion* portions, int n, bool stop, KineticSums* of_baths) {
+    for (int p = 0; p < n; p++) {
+        Portion& portion = portions[p];
+        KineticSums& joined = of_baths[portion.bath];
+        joined += sums[p];
+        const bool stops = stop && portion.held >= 0 && portion.mass > 0.0;
+        Vec drift = {0.0, 0.0, 0.0};
+        if (stops) {  // the portion moves as a whole with `own`, from now on with what is left of it
+            drift = velocity_of(portions, n, p, true, sums);
+            const Vec own = velocity_of(portions, n, p, false, sums), left = own - drift;
+            joined -= of_atom(portion.mass, own.x, own.y, own.z);
+            joined += of_atom(portion.mass, left.x, left.y, left.z);
+        }
+        portion.velocity[0] = drift.x, portion.velocity[1] = drift.y, portion.velocity[2] = drift.z;
+    }
+}
+#endif
+
 // What the sums of each group do. after : 1: sum into control->after only; 0: before the move, then couple.
 // thermostat_interval, com_interval : steps between two actions of the thermostat, and two removals; 0: none
+// portions : (n_portions,), with PORTIONS
 __device__ void use_sums(const KineticSums* sums, Control* control, const Thermostat* thermostats, const Chains* chains,
-                         int offset, int after, int thermostat_interval, int com_interval) {
+                         int offset, int after, int thermostat_interval, int com_interval
+#if PORTIONS
+                         , Portion* portions, int n_portions
+#endif
+) {
+#if PORTIONS
+    KineticSums of_baths[MAX_BATHS] = {};
+    join(sums, portions, n_portions, !after && is_due(control, offset, com_interval), of_baths);
+    sums = of_baths, com_interval = 0;
+#endif
     if (!after)
         return couple(control, thermostats, chains, sums, offset, is_due(control, offset, thermostat_interval),
                       is_due(control, offset, com_interval));
@@ -190,17 +242,21 @@ __device__ void use_sums(const KineticSums* sums, Control* control, const Thermo
     for (int d = 0; d < 2; d++) control->kinetic_yz[d] = 0.5 * (control->before_yz[d] + control->after_yz[d]);
 }
 
-// One row of blocks for each coupling group. partial : (gridDim.y, gridDim.x) scratch
+// One row of blocks for each group. partial : (gridDim.y, gridDim.x) scratch
 // v : (n, 4) float, nm/ps; mass : (n,) double, amu, 0 in empty rows and those of ghosts
-// gid, group : (n,) int32, and coupling group of each atom by global id, where there are several
+// gid, group : (n,) int32, and group of each atom by global id, where there are several: coupling group, or portion
 // share : null, or: where the sums of one rank of several go, which `couple_ranks` uses once all are added up
 extern "C" __global__ void __launch_bounds__(THREADS)
     kinetic(const float4* __restrict__ v, const double* __restrict__ mass, int n, const int* __restrict__ gid,
             const int* __restrict__ group, KineticSums* partial, Control* control, const Thermostat* thermostats,
             const Chains* chains, int offset, int after, int thermostat_interval, int com_interval, KineticSums* share,
-            int wait) {
+            int wait
+#if PORTIONS
+            , Portion* portions, int n_portions
+#endif
+    ) {
     __shared__ bool last;
-    __shared__ KineticSums totals[MAX_BATHS];
+    __shared__ KineticSums totals[MAX_SUMS];
     wait_here(WAIT_FIRST, wait);
     let_later_start();
     KineticSums mine = {0, 0, 0, 0, 0, 0};
@@ -230,15 +286,27 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (threadIdx.x != 0) return;
     wait_here(WAIT_LAST, wait);
     if (!share)
-        return use_sums(totals, control, thermostats, chains, offset, after, thermostat_interval, com_interval);
+        return use_sums(totals, control, thermostats, chains, offset, after, thermostat_interval, com_interval
+#if PORTIONS
+                        , portions, n_portions
+#endif
+        );
     for (int g = 0; g < gridDim.y; g++) share[g] = totals[g];
 }
 
 // The same from sums over all ranks.
 extern "C" __global__ void couple_ranks(const KineticSums* sums, Control* control, const Thermostat* thermostats,
                                         const Chains* chains, int offset, int after, int thermostat_interval,
-                                        int com_interval) {
-    use_sums(sums, control, thermostats, chains, offset, after, thermostat_interval, com_interval);
+                                        int com_interval
+#if PORTIONS
+                                        , Portion* portions, int n_portions
+#endif
+) {
+    use_sums(sums, control, thermostats, chains, offset, after, thermostat_interval, com_interval
+#if PORTIONS
+             , portions, n_portions
+#endif
+    );
 }
 
 // Let the thermostats of several groups act on the old velocities, so that a move without coupling follows, as in

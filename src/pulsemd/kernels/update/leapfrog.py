@@ -239,6 +239,15 @@ def couple_groups(v, f, f_scale, mass, group, scale, kick, com, dt):
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
+def stop_groups(v, mass, group, velocity):
+    """Take the velocity (groups, 3) [nm/ps] of each group from its atoms with mass; others as for `couple_groups`."""
+    for r in range(v.shape[0]):
+        if mass[r] > 0.0:
+            for d in range(3):
+                v[r, d] -= velocity[group[r], d]
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
 def kinetic_sums(v, mass, n_owned, fixed, out):
     """Kinetic energy and momentum of the owned atoms.
 
