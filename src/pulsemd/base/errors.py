@@ -77,10 +77,13 @@ class PeerError(TransportError):
 
 
 class UnstableError(PulseMDError):
-    """The simulation blew up."""
+    """The simulation blew up.
+
+    Attributes
+    ----------
+    stuck : bool
+        Whether all is well but that an atom cannot make a step.
+    """
 
     exit_code = 6
-
-
-class StuckError(UnstableError):
-    """An atom cannot make a step, while the forces on it are finite."""
+    stuck = False

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pulsemd.base.errors import StuckError, UnstableError
+from pulsemd.base.errors import UnstableError
 from pulsemd.domain.atoms import LocalAtoms
 from pulsemd.domain.lattice import check_cutoff
 from pulsemd.engine.barostat import check_barostat
@@ -218,7 +218,8 @@ class Simulation:
             told = message, lines
         self._wait_for_reporters()
         message, lines = self.transport.broadcast(told)
-        error = StuckError(message) if failure.stuck else UnstableError(message)
+        error = UnstableError(message)
+        error.stuck = failure.stuck
         for line in lines:
             error.add_note(line)
         raise error
@@ -265,7 +266,9 @@ class Simulation:
         """Energies as of `evaluate`, from positions too that no step is possible from; a warning says why."""
         try:
             return self.evaluate()
-        except StuckError as error:
+        except UnstableError as error:
+            if not error.stuck:
+                raise
             self.rank.take_failure()
             if self.transport.rank == 0:
                 log.warning("%s", "\n  ".join([NO_STEP, str(error), *error.__notes__]))
