@@ -14,8 +14,9 @@ from pulsemd.engine.coupling_groups import groups_of_atoms, held_groups_of_atoms
 from pulsemd.forcefield.settings import RunSettings
 from pulsemd.io.energies import read_energies
 from pulsemd.io.gromacs.groups import Groups, default_groups, read_index
-from pulsemd.io.gromacs.system import read_system
+from pulsemd.io.gromacs.system import read_system, read_top
 from pulsemd.io.trajectory import read_dcd
+from pulsemd.systems import system_files
 
 
 @pytest.fixture
@@ -42,6 +43,17 @@ def test_index_file_gives_groups_and_refuses_bad_atoms(tmp_path, topology):
     path.write_text("[ a ]\n1\n3001\n")
     with pytest.raises(InputError, match=r"index.ndx:3: '3001' is no atom 1 to 3000"):
         read_index(path, 3000)
+
+
+def test_index_group_goes_before_the_default_one_in_any_case_and_the_first_of_a_name_counts(
+    tmp_path, topology, caplog
+):
+    path = tmp_path / "index.ndx"
+    path.write_text("[ water ]\n1 2 3\n[ twice ]\n4\n[ twice ]\n5 6\n")
+    groups = Groups(topology, path)
+    assert groups.find("Water", "x").tolist() == [0, 1, 2]
+    assert groups.find("twice", "x").tolist() == [3]
+    assert "index.ndx:5: a second group twice, which is not used" in caplog.text
 
 
 def test_thermostat_groups_must_hold_every_atom_once(tmp_path, topology):
@@ -97,9 +109,6 @@ def test_groups_with_unequal_temperatures_must_hold_every_atom_once_and_have_as_
 
 
 def test_default_groups_of_the_peptide_are_those_of_gmx_make_ndx():
-    from pulsemd.io.gromacs.system import read_top
-    from pulsemd.systems import system_files
-
     groups = default_groups(read_top(system_files("peptide").topology, constraints="h-bonds")[0])
     recorded = {  # gmx 2022.5 make_ndx -f conf.gro
         "System": 5843, "Protein": 304, "Protein-H": 154, "C-alpha": 20, "Backbone": 60, "MainChain": 81,
@@ -107,3 +116,29 @@ def test_default_groups_of_the_peptide_are_those_of_gmx_make_ndx():
         "Water": 5538, "SOL": 5538, "non-Water": 305, "Ion": 1, "Water_and_ions": 5539,
     }  # fmt: skip
     assert {name: len(groups[name]) for name in recorded} == recorded
+
+
+def test_default_groups_follow_names_of_residues_and_atoms_as_gmx_make_ndx_does(tmp_path):
+    residues = ["ALA", "gly", "LYP", "HOH", "Na", "K", "Cal", "CAL", "K+"]
+    names = ["1CA", "ca", "CB", "1HA", "hb", "OT1", "OT", "mcb2"]
+    rows = "[ defaults ]\n1 2\n[ atomtypes ]\nA 1 1.0 0 A 0.3 0.5\n"
+    for number, residue in enumerate(residues):
+        atoms = "".join(f"{k + 1} A 1 {residue} {name} 1 0 12\n" for k, name in enumerate(names))
+        rows += f"[ moleculetype ]\nM{number} 1\n[ atoms ]\n{atoms}"
+    rows += "[ system ]\nx\n[ molecules ]\n" + "".join(f"M{k} 1\n" for k in range(len(residues)))
+    (tmp_path / "topol.top").write_text(rows)
+    groups = default_groups(read_top(tmp_path / "topol.top")[0])
+    found = {  # atoms of a residue from 0, and residues; gmx 2022.5 make_ndx -f of a .gro with these names
+        "Protein": ([0, 1, 2, 3, 4, 5, 6, 7], ["ALA", "LYP"]),
+        "Protein-H": ([0, 1, 2, 5, 6, 7], ["ALA", "LYP"]),
+        "C-alpha": ([0, 1], ["ALA", "LYP"]),
+        "MainChain": ([0, 1, 6], ["ALA", "LYP"]),
+        "SideChain-H": ([2, 5, 7], ["ALA", "LYP"]),
+        "Prot-Masses": ([0, 1, 2, 3, 4, 5, 6], ["ALA", "LYP"]),
+        "Water": (range(8), ["HOH"]),
+        "SOL": (range(8), ["HOH"]),
+        "Ion": (range(8), ["K", "Cal"]),
+        "Other": (range(8), ["gly", "Na", "CAL", "K+"]),
+    }
+    for group, (atoms, of) in found.items():
+        assert groups[group].tolist() == [8 * residues.index(r) + k for r in of for k in atoms], group

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from os import PathLike
 from typing import Final
@@ -12,26 +13,36 @@ from numpy.typing import NDArray
 from pulsemd.base.errors import InputError
 from pulsemd.topology.records import Topology
 
+log = logging.getLogger(__name__)
+
 Int32 = NDArray[np.int32]
 Mask = NDArray[np.bool_]
 
 _RESIDUES: Final = {
-    "amino acid": "ABU ACE AIB ALA ARG ARGN ASN ASN1 ASP ASP1 ASPH ASPP ASH CYS CYS1 CYS2 CYSH DALA GLN GLU GLUH GLUP "
-    "GLH GLY HIS HIS1 HISA HISB HISH HISD HISE HISP HID HIE HIP HSD HSE HSP HYP ILE LEU LSN LYS LYSH LYN MELEU MET "
-    "MEVAL NAC NME NHE NH2 PHE PHEH PHEU PHL PRO SER THR TRP TRPH TRPU TYR TYRH TYRU VAL PGLU CME CYM CYX ORN DAB",
-    "end of a chain": "ALA ARG ASN ASP CYS CYX GLN GLU GLY HID HIE HIP HIS ILE LEU LYS MET PHE PRO SER THR TRP TYR VAL",
+    "protein": "ABU ACE AIB ALA ARG ARGN ASN ASN1 ASP ASP1 ASPH ASPP ASH CT3 CYS CYS1 CYS2 CYSH DALA GLN GLU GLUH "
+    "GLUP GLH GLY HIS HIS1 HISA HISB HISH HISD HISE HISP HSD HSE HSP HYP ILE LEU LSN LYS LYSN LYSH MELEU MET "
+    "MEVAL NAC NME NHE NH2 PHE PHEH PHEU PHL PRO SER THR TRP TRPH TRPU TYR TYRH TYRU VAL PGLU HID HIE HIP LYP LYN "
+    "CYN CYM CYX DAB ORN NALA NGLY NSER NTHR NLEU NILE NVAL NASN NGLN NARG NHID NHIE NHIP NHISD NHISE NHISH NTRP "
+    "NPHE NTYR NGLU NASP NLYS NORN NDAB NLYSN NPRO NHYP NCYS NCYS2 NMET NASPH NGLUH CALA CGLY CSER CTHR CLEU CILE "
+    "CVAL CASN CGLN CARG CHID CHIE CHIP CHISD CHISE CHISH CTRP CPHE CTYR CGLU CASP CLYS CORN CDAB CLYSN CPRO CHYP "
+    "CCYS CCYS2 CMET CASPH CGLUH",
     "dna": "DA DG DC DT DA5 DG5 DC5 DT5 DA3 DG3 DC3 DT3 DAN DGN DCN DTN",
     "rna": "A U C G RA RU RC RG RA5 RT5 RU5 RC5 RG5 RA3 RT3 RU3 RC3 RG3 RAN RTN RUN RCN RGN",
-    "water": "HOH SOL WAT HHO OHH TIP T3P T4P T5P T3H",
-    "ion": "NA MG K LI CA ZN RB CS BA CL BR I F CL- NA+ K+ CA2+ ZN2+ MG2+ LA IB+",
+    "water": "SOL WAT HOH OHH TIP T3P T4P T5P T3H",
+    "ion": "K NA CA MG CL ZN CU1 CU LI NA+ RB CS F CL- BR I OH Cal IB+",
 }
-"""Names of residues by kind; those at the ends of a chain have an N or C before them in Amber's force fields."""
+"""Names of residues by kind, as they are written: those of residuetypes.dat of gmx 2022.5."""
 
-_KINDS: Final = {kind: frozenset(names.split()) for kind, names in _RESIDUES.items()}
-_PROTEIN: Final = _KINDS["amino acid"] | {end + name for end in "NC" for name in _KINDS["end of a chain"]}
+_KINDS: Final = {
+    kind: frozenset(name.encode() for name in names.split()) for kind, names in _RESIDUES.items()
+}
 _BACKBONE: Final = (b"N", b"CA", b"C")
-_MAIN: Final = (*_BACKBONE, b"O", b"O1", b"O2", b"OC1", b"OC2", b"OT", b"OXT", b"OT1", b"OT2")
+_MAIN: Final = (*_BACKBONE, b"O", b"O1", b"O2", b"OC1", b"OC2", b"OT", b"OXT")
 _MAIN_HYDROGENS: Final = (b"H", b"HN", b"H1", b"H2", b"H3")
+_DUMMY_MASSES: Final = tuple(
+    b"M" + name for name in b"N1 N2 CB1 CB2 CG1 CG2 CD1 CD2 CE1 CE2 NZ1 NZ2".split()
+)
+"""Masses without interactions of ``pdb2gmx -vsite``."""
 
 
 class Groups:
@@ -41,7 +52,7 @@ class Groups:
     ----------
     topology : Topology
     index : path of a .ndx, optional
-        Its groups come before the default ones of the same name.
+        Its groups come before the default ones of the same name, in any case of letters.
 
     Raises
     ------
@@ -55,25 +66,23 @@ class Groups:
         self._index = index
 
     def find(self, name: str, option: str) -> Int32:
-        """Global ids of the atoms of a group.
+        """Global ids of the atoms of a group; in any case of letters, if there is none that is written so.
 
         Raises
         ------
         InputError
             If there is no such group; lists those there are.
         """
-        groups = self._read | {
-            name: gids for name, gids in default_groups(self._topology).items() if name not in self._read
-        }
-        for known, gids in groups.items():
-            if known == name:
-                return gids
-        for known, gids in groups.items():
-            if known.lower() == name.lower():
-                return gids
+        defaults = default_groups(self._topology)
+        for groups in (self._read, defaults):
+            for written in (str, str.lower):
+                for known, gids in groups.items():
+                    if written(known) == written(name):
+                        return gids
         remedy = "; an index file, -n, in Python index=, can name others" if self._index is None else ""
         raise InputError(
-            f"{option}: there is no group {name}; there are {', '.join(groups)}{remedy}", self._index
+            f"{option}: there is no group {name}; there are {', '.join(self._read | defaults)}{remedy}",
+            self._index,
         )
 
     def union(self, names: Sequence[str], option: str) -> Int32 | None:
@@ -107,7 +116,7 @@ class Groups:
 
 
 def read_index(path: str | PathLike[str], n_atoms: int) -> dict[str, Int32]:
-    """Groups of a .ndx file by name; global ids count from 0.
+    """Groups of a .ndx file by name; global ids count from 0. As in gmx the first of a name counts, with a warning.
 
     Raises
     ------
@@ -124,7 +133,12 @@ def read_index(path: str | PathLike[str], n_atoms: int) -> dict[str, Int32]:
     for number, line in enumerate(lines, 1):
         text = line.partition(";")[0].strip()
         if text.startswith("["):
-            members = groups.setdefault(text.strip("[] \t"), [])
+            name, members = text.strip("[] \t"), []
+            if name in groups:
+                log.warning(
+                    "%s:%d: a second group %s, which is not used: the first counts", path, number, name
+                )
+            groups.setdefault(name, members)
             continue
         for word in text.split():
             if members is None or not word.isdigit() or not 1 <= int(word) <= n_atoms:
@@ -138,19 +152,18 @@ def default_groups(topology: Topology) -> dict[str, Int32]:
     labels = topology.labels(0, topology.n_atoms)
     residue, atom = labels.residue_name, labels.atom_name
     names, inverse = np.unique(residue, return_inverse=True)
-    text = [name.decode("utf-8", "replace").upper() for name in names]
 
-    def of(kind: frozenset[str]) -> Mask:
-        mask: Mask = np.array([name in kind for name in text])[inverse]
+    def of(kind: str) -> Mask:
+        mask: Mask = np.array([name in _KINDS[kind] for name in names.tolist()])[inverse]
         return mask
 
-    protein = of(_PROTEIN)
-    dna, rna, water, ion = (of(_KINDS[kind]) for kind in ("dna", "rna", "water", "ion"))
+    protein, dna, rna, water, ion = (of(kind) for kind in _KINDS)
     masks = {"System": np.ones(topology.n_atoms, bool), "Protein": protein, **_protein_parts(protein, atom)}
     masks |= {
         "DNA": dna,
         "RNA": rna,
         "Water": water,
+        "SOL": water,
         "Ion": ion,
         "Other": ~(protein | dna | rna | water | ion),
     }
@@ -168,18 +181,27 @@ def default_groups(topology: Topology) -> dict[str, Int32]:
 
 
 def _protein_parts(protein: Mask, atom: NDArray[np.bytes_]) -> dict[str, Mask]:
-    hydrogen = np.array([name.lstrip(b"0123456789").startswith(b"H") for name in atom.tolist()])
-    main = np.isin(atom, _MAIN)
-    main_and_hydrogen = main | np.isin(atom, _MAIN_HYDROGENS)
+    """Parts of the protein by names of atoms (n,), in any case and without digits before them."""
+    written, inverse = np.unique(atom, return_inverse=True)
+    plain = np.array([name.upper().lstrip(b"0123456789") for name in written.tolist()])
+
+    def named(names: Sequence[bytes]) -> Mask:
+        mask: Mask = np.isin(plain, names)[inverse]
+        return mask
+
+    hydrogen = np.char.startswith(plain, b"H")[inverse]
+    main = named(_MAIN)
+    main_and_hydrogen = main | named(_MAIN_HYDROGENS)
     return {
         "Protein-H": protein & ~hydrogen,
-        "C-alpha": protein & (atom == b"CA"),
-        "Backbone": protein & np.isin(atom, _BACKBONE),
+        "C-alpha": protein & named([b"CA"]),
+        "Backbone": protein & named(_BACKBONE),
         "MainChain": protein & main,
-        "MainChain+Cb": protein & (main | (atom == b"CB")),
+        "MainChain+Cb": protein & (main | named([b"CB"])),
         "MainChain+H": protein & main_and_hydrogen,
         "SideChain": protein & ~main_and_hydrogen,
         "SideChain-H": protein & ~main & ~hydrogen,
+        "Prot-Masses": protein & ~named(_DUMMY_MASSES),
     }
 
 
