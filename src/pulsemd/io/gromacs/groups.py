@@ -39,9 +39,7 @@ _KINDS: Final = {
 _BACKBONE: Final = (b"N", b"CA", b"C")
 _MAIN: Final = (*_BACKBONE, b"O", b"O1", b"O2", b"OC1", b"OC2", b"OT", b"OXT")
 _MAIN_HYDROGENS: Final = (b"H", b"HN", b"H1", b"H2", b"H3")
-_DUMMY_MASSES: Final = tuple(
-    b"M" + name for name in b"N1 N2 CB1 CB2 CG1 CG2 CD1 CD2 CE1 CE2 NZ1 NZ2".split()
-)
+_DUMMY_MASSES: Final = tuple(b"M" + name for name in b"N1 N2 CB1 CB2 CG1 CG2 CD1 CD2 CE1 CE2 NZ1 NZ2".split())
 """Masses without interactions of ``pdb2gmx -vsite``."""
 
 
