@@ -130,23 +130,30 @@ def test_a_term_that_grows_longer_than_the_halo_is_found_again_by_the_host(devic
     assert 0 < ranks.rank.searches_on_device < ranks.rank.n_searches - 1
 
 
-def gas_without_forces(folder, edge=8.0):
-    """Atoms at rest in eight cells, no rank's near another's."""
-    cells, places = (
-        np.stack(np.meshgrid(*[np.arange(n)] * 3, indexing="ij"), -1).reshape(-1, 1, 3) for n in (2, 6)
-    )
-    rows = (cells * edge / 2 + (1.2 + 0.5 * places).reshape(1, -1, 3)).reshape(-1, 3)
+def gas(folder, rows, edge, epsilon, **settings):
+    """Atoms at rest at rows (n, 3), nm, of a cube."""
     lines = [f"{n:5d}AR       A{n:5d}{x:8.3f}{y:8.3f}{z:8.3f}" for n, (x, y, z) in enumerate(rows, 1)]
     (folder / "conf.gro").write_text("\n".join(["gas", str(len(lines)), *lines, f"{edge} {edge} {edge}", ""]))
     (folder / "topol.top").write_text(
-        "[ defaults ]\n1 2 yes 0.5 0.5\n[ atomtypes ]\nAR 39.9 0 A 0.3 0\n[ moleculetype ]\nAR 1\n[ atoms ]\n"
-        f"1 AR 1 AR A 1 0 39.9\n[ system ]\ngas\n[ molecules ]\nAR {len(lines)}\n"
+        f"[ defaults ]\n1 2 yes 0.5 0.5\n[ atomtypes ]\nAR 39.9 0 A 0.34 {epsilon}\n[ moleculetype ]\nAR 1\n"
+        f"[ atoms ]\n1 AR 1 AR A 1 0 39.9\n[ system ]\ngas\n[ molecules ]\nAR {len(lines)}\n"
     )
     (folder / "run.mdp").write_text(
         "integrator = md\ndt = 0.001\nnsteps = 100\nnstlist = 10\nverlet-buffer-tolerance = -1\nrlist = 1.0\n"
         "coulombtype = cut-off\nrcoulomb = 0.9\nrvdw = 0.9\ncomm-mode = none\n"
     )
-    return load(*(folder / name for name in ("conf.gro", "topol.top", "run.mdp")))
+    return load(*(folder / name for name in ("conf.gro", "topol.top", "run.mdp")), **settings)
+
+
+def places(per_edge, spacing):
+    """Lattice points (n, 3), nm."""
+    return spacing * np.stack(np.meshgrid(*[np.arange(per_edge)] * 3, indexing="ij"), -1).reshape(-1, 3)
+
+
+def gas_without_forces(folder, edge=8.0):
+    """Atoms in eight cells, no rank's near another's."""
+    in_cells = places(2, edge / 2)[:, None] + places(6, 0.5) + 1.2
+    return gas(folder, in_cells.reshape(-1, 3), edge, 0)
 
 
 def move_to_lower_corners(part, cell=4.0, edge=8.0, steps=5, dt=0.001):
@@ -170,6 +177,24 @@ def test_more_atoms_in_a_search_on_the_device_than_it_has_slots_for_are_an_error
     ):
         ranks.run(20)
     assert all(part.slots.capacity < 8 * 216 for part in ranks.rank._parts)
+
+
+@pytest.mark.parametrize("plan", ["direct", "staged"])
+@pytest.mark.parametrize("n", [1, 27])
+def test_ranks_without_atoms_do_no_harm(device, tmp_path, n, plan):
+    """From one rank's cell, near a corner, the atoms fly into cells of others."""
+    system = gas(tmp_path, places(3, 0.4)[:n] + 1.85, 6.0, 1.0, nstlist=5)
+    system.v[:] = 60.0
+    alone = on_one(system, "reproducible")
+    alone.run(25)
+    ranks = on_ranks(system, 8, "reproducible", plan=plan, grid=(2, 2, 2))
+    owned = []
+    for _ in range(5):
+        ranks.run(5)
+        owned.append(tuple(len(ranks.rank._rows_of(k)) for k in range(8)))
+    assert ranks.trajectory_hash() == alone.trajectory_hash()
+    assert owned[0] == (n, *[0] * 7)
+    assert owned[-1][0] < n
 
 
 def test_a_single_point_of_overlapping_atoms_on_ranks_has_the_energy_of_one(device, caplog):

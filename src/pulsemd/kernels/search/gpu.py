@@ -38,6 +38,7 @@ _ROUNDING = 1.0 + 1e-6
 _SAME_COLUMNS = 0.01  # change of the box, which a barostat scales, up to which its columns stay
 _MORE_ATOMS = 1.1  # room for the atoms of later searches of one rank of several
 _MORE_REACH = 1.1
+_FEW = 8  # superclusters that need no better columns: for an atom alone ever more bins would be taken
 _MOST_SPARE = 1.5  # arrays larger than this multiple of the need are replaced
 
 
@@ -104,7 +105,7 @@ class GpuSearch:
         self._grid_for = 0.0, np.zeros(3)  # list cut-off and widths that the columns were chosen for
         self._filled = 1.0  # share of the box or region that holds atoms, as the last search saw it
         self._grid_is_stale = True
-        self._n_rows = 0
+        self._row_capacity = 0
         self._most_atoms = 0 if ghosts else self.n_atoms
         self._storage: Any = None
         self.counters = device.zeros((1 + ghosts) * N_COUNTERS, np.int64)
@@ -228,9 +229,10 @@ class GpuSearch:
         """Lowest and highest counters of searches that find room everywhere and need no other columns."""
         low = np.zeros((len(self.lists), N_COUNTERS), np.int64)
         high = np.full_like(low, np.iinfo(np.int64).max)
-        filled = self._filled * self._columns.bins_inside
-        low[0, 5], high[0, 5] = math.ceil(0.76 * filled), math.floor(1.24 * filled)
-        high[0, 0] = self._max_super
+        filled, few = self._filled * self._columns.bins_inside, self.counts.superclusters <= _FEW
+        if not few:
+            low[0, 5], high[0, 5] = math.ceil(0.76 * filled), math.floor(1.24 * filled)
+        high[0, 0] = min(_FEW, self._max_super) if few else self._max_super
         for of_list, pairs in zip(high, self.lists, strict=True):
             of_list[-1], of_list[1], of_list[2] = pairs.room[0], pairs.room[1], pairs.room[2] - 1
         return low.ravel(), high.ravel()
@@ -342,8 +344,8 @@ class GpuSearch:
         ]
 
     def _make_room(self, n_rows: int) -> None:
-        if n_rows > self._n_rows:
-            self._n_rows = n_rows
+        if max(1, n_rows) > self._row_capacity:
+            self._row_capacity = n_rows = max(1, n_rows)
             self._unbind()
             self._row_x = self.device.empty((n_rows, 4), np.int32)
             self._row_gid = self.device.empty(n_rows, np.int32)
@@ -448,6 +450,8 @@ class GpuSearch:
 
     def _note_density(self, counts: ListCounts) -> None:
         """Let the next search choose its columns for the part of the box that holds atoms."""
+        if counts.superclusters <= _FEW:
+            return
         filled = float(np.clip(counts.occupied_bins / self._columns.bins_inside, 1e-6, 1.0))
         if abs(filled - self._filled) > 0.25 * self._filled:
             self._filled, self._grid_is_stale = filled, True
