@@ -33,7 +33,7 @@ def applied(script: str, change: str) -> str:
 def test_script_of_the_how_to_page_runs_after_its_change(tmp_path):
     pytest.importorskip("openmm")
     text = PAGE.read_text(encoding="utf-8")
-    script, report, to_xml, from_xml = re.findall(r"(?s)```python\n(.*?)```", text)[:4]
+    script, report, go_on, to_xml, from_xml = re.findall(r"(?s)```python\n(.*?)```", text)[:5]
     (change,) = re.findall(r"(?s)```diff\n(.*?)```", text)
     with np.load(DATA / "dipeptide.npz") as archive:
         (tmp_path / "peptide.pdb").write_bytes(archive["topology"].tobytes())
@@ -42,7 +42,12 @@ def test_script_of_the_how_to_page_runs_after_its_change(tmp_path):
     with_openmm = re.sub(r"\nsimulation.step.*", "", script)
     ends = "\ns = simulation.settings\nprint(simulation.step, simulation.positions.shape, s.ref_t, s.tau_t)\n"
     for number, lines in enumerate(
-        (new + ends, with_openmm + to_xml, "import pulsemd\n" + from_xml + ends, new + report)
+        (
+            new + ends,
+            with_openmm + to_xml,
+            "import pulsemd\n" + from_xml + ends,
+            new + report + go_on + "print(simulation.run(2).step)",
+        )
     ):
         path = tmp_path / f"script{number}.py"
         path.write_text(lines)
@@ -51,7 +56,7 @@ def test_script_of_the_how_to_page_runs_after_its_change(tmp_path):
         if number in (0, 2):
             expected = "20 (1630, 3) 300.0 1.0" if number == 0 else "0 (1630, 3) 300.0 0.5"
             assert done.stdout.strip() == expected
-    assert [line.split()[0] for line in done.stdout.splitlines()] == ["20", "30", "40"]
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["20", "30", "40", "42"]
     assert (tmp_path / "trajectory.dcd").stat().st_size // (12 * 1630) == 3
 
 

@@ -59,3 +59,28 @@ def test_settings_win_and_are_checked(start):
         simulate(start, "charmm36", colour="red")
     with pytest.raises(ConfigError, match="ranks = 0"):
         simulate(start, "charmm36", ranks=0)
+
+
+def test_names_of_openmm_are_refused_with_those_that_do_the_same(start):
+    with simulate(start, "tip4pew") as simulation:
+        with pytest.raises(AttributeError, match=r"OpenMM's minimizeEnergy is minimize\(emtol=\.\.\.\) here"):
+            simulation.minimizeEnergy()
+        with pytest.raises(AttributeError, match=r"has no attribute 'colour'$"):
+            _ = simulation.colour
+
+
+@pytest.mark.parametrize("name", ["tip4pew", "pme"])
+def test_simulation_goes_on_from_the_arrays_of_another(start, name):
+    """To the rounding of positions to and from float64, over ten steps."""
+    path, _, _ = start[name]
+    with simulate(start, name) as simulation:
+        simulation.run(10)
+        now = simulation.snapshot
+        at_the_end = simulation.run(10).positions
+    options = {"dt": 0.001, "device": "cpu", "init_step": now.step, "continuation": True}
+    with pulsemd.Simulation.from_openmm(
+        path, now.positions, velocities=now.velocities, box=now.box, **options
+    ) as again:
+        assert again.step == 10
+        assert again.run(10).time == pytest.approx(0.02)
+        np.testing.assert_allclose(again.positions, at_the_end, atol=1e-5)

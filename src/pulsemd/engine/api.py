@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from numbers import Integral
 from time import perf_counter
 from types import FunctionType, TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from pulsemd.engine.device import choose_device, fit_device
 from pulsemd.engine.gromacs_system import Path, system_from_gromacs
 from pulsemd.engine.interrupts import interrupt_held_back
 from pulsemd.engine.minimise import Minimum, check_method
+from pulsemd.engine.openmm_names import missing
 from pulsemd.engine.openmm_system import system_from_openmm
 from pulsemd.engine.options import Device, PlanKind, Precision, RunOptions
 from pulsemd.engine.ranks import start_ranks
@@ -458,6 +459,11 @@ class Simulation:
             f"{about['grid']}, transport {about['transport']}, precision {self._options.precision}, device "
             f"{about['device']}, list cut-off {about['r_list']} nm>"
         )
+
+    if not TYPE_CHECKING:  # for it every name would exist
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(missing(name))
 
     # ---- end --------------------------------------------------------------------------------------------------------
 

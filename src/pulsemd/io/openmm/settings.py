@@ -89,8 +89,8 @@ def _integrator_options(integrator: Document, replaced: bool) -> dict[str, Any]:
         return options
     if integrator.kind not in _THERMOSTATS:
         integrator.refuse(
-            f"the integrator {integrator.kind} is not supported; use VerletIntegrator, for a thermostat with "
-            "tcoupl='v-rescale', ref_t and tau_t"
+            f"the integrator {integrator.kind} is not supported; use VerletIntegrator, or for a thermostat "
+            "LangevinMiddleIntegrator"
         )
     if integrator.element.get("hasSubsystemThermostats", "0") != "0":
         integrator.refuse("thermostats of parts of the system are not supported; use one for all particles")
