@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -51,10 +52,17 @@ def die(transport: Transport, payload: Any) -> None:
     transport.barrier()
 
 
+def vanish(transport: Transport, payload: Any) -> None:
+    """Rank 1 ends without a word, and with success, while the other waits for it."""
+    if transport.rank == 1:
+        os._exit(0)
+    transport.barrier()
+
+
 def write_files(transport: Transport, dies: bool) -> str:
     """Rank 1 is busy for longer than the time-out while the others wait with patience."""
     if transport.rank == 1:
-        time.sleep(2.5)
+        time.sleep(6.0)
         if dies:
             os.kill(os.getpid(), signal.SIGKILL)
     transport.barrier(patient=True)
@@ -88,10 +96,10 @@ def wait_until_gone(folder: Path) -> None:
     """Until no process whose id is in the folder exists."""
     end = time.monotonic() + BOUND
     for file in folder.glob("pid*"):
-        path = Path("/proc", file.read_text(), "cmdline")
-        while path.exists() and b"pulsemd" in path.read_bytes():
-            assert time.monotonic() < end, f"{file.name} is still there"
-            time.sleep(0.02)
+        with suppress(FileNotFoundError, ProcessLookupError):  # it is gone, perhaps since a moment
+            while b"pulsemd" in Path("/proc", file.read_text(), "cmdline").read_bytes():
+                assert time.monotonic() < end, f"{file.name} is still there"
+                time.sleep(0.02)
 
 
 def start_launcher(folder: Path, n_ranks: int) -> subprocess.Popen[str]:
@@ -129,6 +137,11 @@ def test_killed_rank_is_named_to_all_others_and_nothing_is_left(tmp_path: Path) 
     assert shared_memory() <= before
 
 
+def test_rank_that_ends_without_a_result_is_named_though_its_exit_code_is_0() -> None:
+    with pytest.raises(PeerError, match=r"rank 1 \(process \d+\) ended without a result"):
+        launch(2, f"{__name__}:vanish", timeout=BOUND)
+
+
 @pytest.mark.mpi
 @needs_mpi
 def test_rank_killed_under_mpirun_is_named() -> None:
@@ -149,12 +162,12 @@ def test_error_of_one_rank_is_raised_with_its_type_and_rank(transport: str) -> N
     "transport", ["shmem", "loopback", pytest.param("mpi", marks=[pytest.mark.mpi, needs_mpi])]
 )
 def test_rank_busy_for_longer_than_the_time_out_is_awaited_by_patient_ones(transport: str) -> None:
-    assert launch(2, f"{__name__}:write_files", False, transport, timeout=1.0) == "met"
+    assert launch(2, f"{__name__}:write_files", False, transport, timeout=4.0) == "met"
 
 
 def test_rank_that_dies_ends_a_patient_wait() -> None:
     with pytest.raises(PeerError, match="rank 1"):
-        launch(3, f"{__name__}:write_files", True, "shmem", timeout=1.0)
+        launch(3, f"{__name__}:write_files", True, "shmem", timeout=4.0)
 
 
 @pytest.mark.parametrize("transport", ["shmem", "loopback"])

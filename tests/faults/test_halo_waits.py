@@ -40,13 +40,14 @@ def slow_owner(transport: Transport, payload: Any) -> None:
         field.expect_reverse(turn)
 
 
-def one_sided(transport: Transport, payload: str) -> None:
-    """Rank 1 never takes part in an exchange."""
+def one_sided(transport: Any, payload: str) -> None:
+    """Rank 1 never takes part in an exchange; it waits for nobody until rank 0 has given up."""
     plan, ids = TWO_PULSES.plan((2,), transport.rank)
     field = Field(transport, plan, ids, "float32", 3, "one-sided")
     if transport.rank == 0:
         getattr(field.channel, payload)()
-    time.sleep(NAP)
+    while transport.control.origin() is None:
+        time.sleep(NAP)
 
 
 @pytest.mark.parametrize("target", ["slow_reader", "slow_owner"])

@@ -5,14 +5,13 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 import weakref
-from pathlib import Path
 
 import numpy as np
 import pytest
 from processes import children
+from run_files import workers_of
 
 import pulsemd
 from pulsemd.base.errors import ConfigError, InputError, PeerError, UnstableError
@@ -96,8 +95,10 @@ def test_error_of_a_reporter_comes_out_and_the_run_goes_on(expected):
 def test_reporter_slower_than_the_time_out_holds_the_ranks_and_ends_none():
     """Frames are larger than a pipe, so rank 0 waits for this process, and rank 1 for rank 0."""
     frames = []
-    with water(2, timeout=2.0) as sim:
-        sim.add_reporter(4, frame=lambda frame: (time.sleep(3.0), frames.append(frame.step)))
+    with water(2, timeout=5.0) as sim:
+        sim.add_reporter(
+            4, frame=lambda frame: (time.sleep(6.5 * (frame.step == 4)), frames.append(frame.step))
+        )
         sim.run(8)
     assert frames == [0, 4, 8]
 
@@ -135,13 +136,11 @@ def test_simulation_cannot_be_used_from_its_reporter():
 @RANKS
 def test_interrupt_stops_between_two_steps_and_the_run_goes_on(ranks):
     with water(ranks) as sim:
-        timer = threading.Timer(0.6, os.kill, (os.getpid(), signal.SIGINT))
-        timer.start()
+        sim.add_reporter(10, energies=lambda step, *_: step == 30 and os.kill(os.getpid(), signal.SIGINT))
         with pytest.raises(KeyboardInterrupt):
             sim.run(10**7)
-        timer.join()
         step = sim.step
-        assert 0 < step < 10**6
+        assert 30 <= step < 10**6
         assert sim.snapshot.step == step
         assert sim.run(5).step == step + 5
 
@@ -161,7 +160,7 @@ def test_killed_rank_is_named_and_the_others_end():
     before = children()
     with water(2) as sim:
         victim = min(children() - before)
-        threading.Timer(0.4, os.kill, (victim, signal.SIGKILL)).start()
+        sim.add_reporter(10, energies=lambda step, *_: step == 30 and os.kill(victim, signal.SIGKILL))
         with pytest.raises(PeerError, match=f"process {victim}.*SIGKILL"):
             sim.run(10**7)
     assert children() <= before
@@ -252,22 +251,9 @@ def test_program_that_forgets_to_close_leaves_no_process(tmp_path):
     output, _ = process.communicate(timeout=120)
     assert (process.returncode, output) == (0, "5\n")
     deadline = time.monotonic() + 10.0
-    while (left := _workers_of(process.pid)) and time.monotonic() < deadline:
+    while (left := workers_of(process.pid)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not left
-
-
-def _workers_of(launcher: int) -> list[str]:
-    """Ranks that a process has started; their command line names it."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = path.read_text().split("\0")
-        except OSError:
-            continue
-        if "pulsemd.halo.worker" in words and str(launcher) in words:
-            found.append(path.parent.name)
-    return found
 
 
 def test_importing_the_package_loads_nothing():

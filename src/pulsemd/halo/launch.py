@@ -263,7 +263,7 @@ class _Job:
                 code = process.poll()
                 if code is not None:
                     del self.running[rank]
-                    if code != 0:
+                    if code != 0 or (not self.mpi and not self._has_outcome(rank)):
                         self._note_failure(rank, process.pid, code)
             if time.monotonic() > self.deadline:
                 self._kill()
@@ -275,12 +275,16 @@ class _Job:
 
     def _note_failure(self, rank: int, pid: int, code: int) -> None:
         ending = f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        ending = ending if code else "ended without a result"
         cause = f"{self._name(rank)} (process {pid}) {ending}"
         self.ending = self.ending or cause
-        if os.fstat(self._handles[rank]).st_size == 0 and not self.death:
+        if not self._has_outcome(rank) and not self.death:
             self.death = cause
         self._control.stop(self.n_processes * self.per_process, cause)
         self.deadline = min(self.deadline, time.monotonic() + max(self.timeout, _GRACE))
+
+    def _has_outcome(self, rank: int) -> bool:
+        return os.fstat(self._handles[rank]).st_size > 0
 
     def _name(self, process: int) -> str:
         return "mpirun" if self.mpi else self._names(process)
