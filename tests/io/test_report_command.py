@@ -57,6 +57,12 @@ def test_report_of_a_summary_made_by_hand_has_its_numbers_and_those_of_the_energ
     assert found["energy_records"] == 3
 
 
+def test_report_of_a_run_without_end_says_where_it_stopped(tmp_path, capsys):
+    out = folder_of_run(tmp_path)
+    (out / "run.mdp").write_text(MDP.replace("nsteps = 40", "nsteps = -1"))
+    assert told(capsys, out)[0]["state"] == "stopped at step 40, of a run without end"
+
+
 def test_report_for_people_sorts_phases_and_gives_reasons(tmp_path, capsys):
     assert main(["report", str(folder_of_run(tmp_path))]) == 0
     text = capsys.readouterr().out

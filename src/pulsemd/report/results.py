@@ -173,9 +173,12 @@ def _state(
         return f"going on or broken off, {kept}"
     if "minimisation" in summary:
         return "converged" if summary["minimisation"].get("converged") else "NOT CONVERGED"
-    if settings is not None and 0 <= known < settings.init_step + settings.nsteps:
-        return f"stopped at step {known} of {settings.init_step + settings.nsteps}"
-    return "finished"
+    if settings is None or known < 0:
+        return "finished"
+    if settings.nsteps == -1:
+        return f"stopped at step {known}, of a run without end"
+    end = settings.init_step + settings.nsteps
+    return f"stopped at step {known} of {end}" if known < end else "finished"
 
 
 def average(table: Mapping[str, NDArray[np.float64]]) -> dict[str, Average]:
