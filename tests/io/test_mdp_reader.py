@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from pulsemd.base.errors import InputError
@@ -353,6 +355,18 @@ def test_settings_replaced_for_other_groups_keep_one_value(tmp_path: Path) -> No
     assert (settings.tc_grps, settings.tau_t, settings.ref_t) == (("System",), 0.5, 310.0)
     with pytest.raises(InputError, match="ref_t has 2 values for 1 tc_grps"):
         override_settings(settings, {"ref_t": [300, 300]})
+
+
+def test_settings_of_arrays_and_flags_as_in_a_file_are_taken_and_units_refused() -> None:
+    groups = {"tcoupl": "v-rescale", "tc_grps": ["a", "b"], "tau_t": 1, "ref_t": np.array([300.0, 310.5])}
+    settings = override_settings(
+        RunSettings(), {**groups, "define": ["-DPOSRES", "FC=7"], "gen_vel": np.True_}
+    )
+    assert (settings.ref_t, settings.define, settings.gen_vel) == ((300.0, 310.5), ("POSRES", "FC=7"), True)
+    quantity = SimpleNamespace(value_in_unit=None)
+    for value in (quantity, [quantity, 300]):
+        with pytest.raises(InputError, match=r"ref_t = .*: a number without unit is expected, of nm, ps"):
+            override_settings(RunSettings(), {"ref_t": value})
 
 
 def test_errors_about_an_option_get_its_place(tmp_path: Path) -> None:

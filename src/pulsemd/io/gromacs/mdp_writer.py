@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from typing import Any
 
+import numpy as np
+
+from pulsemd.base.errors import InputError
 from pulsemd.forcefield.settings import RunSettings
 
 DEFAULTS: Mapping[str, Any] = {f.name: f.default for f in fields(RunSettings) if f.default is not MISSING}
@@ -36,10 +39,23 @@ def to_mdp(settings: RunSettings) -> str:
 
 
 def word_of(name: str, value: object) -> str:
-    """Write the value of an option."""
+    """Write the value of an option.
+
+    Raises
+    ------
+    InputError
+        If it has a unit.
+    """
+    if hasattr(value, "value_in_unit"):
+        raise InputError(
+            f"{name} = {value}: a number without unit is expected, of nm, ps, amu, e, K, kJ/mol and bar"
+        )
+    if isinstance(value, (np.ndarray, np.generic)):
+        value = value.tolist()
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (tuple, list)):
         flag = {"include": "-I", "define": "-D"}.get(name, "")
-        return " ".join(f"{flag}{word}" for word in value)
+        words = [word_of(name, word) for word in value]
+        return " ".join(word if word.startswith(flag) else flag + word for word in words)
     return str(value)
