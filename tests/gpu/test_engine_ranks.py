@@ -93,6 +93,34 @@ def test_searches_that_do_not_fit_on_the_device_go_through_the_host(device, monk
     assert ranks.rank.searches_on_device == {"nearly_full": 2, "too_small": 0}[change]
 
 
+def drop_in_empty_space(folder):
+    """27 atoms at one end of a long box."""
+    places = np.stack(np.meshgrid(*[np.arange(3)] * 3, indexing="ij"), -1).reshape(-1, 3) * 0.36 + 0.2
+    lines = [
+        f"{n:5d}{'AR':<5}{'A':>5}{n:5d}{x:8.3f}{y:8.3f}{z:8.3f}" for n, (x, y, z) in enumerate(places, 1)
+    ]
+    (folder / "conf.gro").write_text("\n".join(["drop", "27", *lines, "   2.00000   2.00000  12.00000", ""]))
+    (folder / "topol.top").write_text(
+        "[ defaults ]\n1 2 yes 0.5 0.5\n[ atomtypes ]\nAR 39.9 0 A 0.34 1.0\n[ moleculetype ]\nAR 1\n[ atoms ]\n"
+        "1 AR 1 AR A 1 0 39.9\n[ system ]\ndrop\n[ molecules ]\nAR 27\n"
+    )
+    (folder / "run.mdp").write_text(
+        "integrator = md\ndt = 0.002\nnsteps = 100\nnstlist = 5\nverlet-buffer-tolerance = -1\nrlist = 0.8\n"
+        "coulombtype = cut-off\nrcoulomb = 0.7\nrvdw = 0.7\ngen-vel = yes\ngen-temp = 100\n"
+    )
+    return load(*(folder / name for name in ("conf.gro", "topol.top", "run.mdp")))
+
+
+@pytest.mark.parametrize("plan", ["staged", "direct"])
+def test_ranks_without_atoms_or_ghosts_leave_the_hash_as_it_is(device, tmp_path, plan):
+    system = drop_in_empty_space(tmp_path)
+    alone = on_one(system, "reproducible")
+    alone.run(12)
+    ranks = on_ranks(system, 8, "reproducible", plan=plan, grid=(1, 1, 8))
+    ranks.run(12)
+    assert ranks.trajectory_hash() == alone.trajectory_hash()
+
+
 def gas_with_a_bond_that_grows(folder, edge=4.32, spacing=0.48):
     """Atoms on a lattice, of which a heavy one just below the middle along x pushes the second next one away."""
     places = np.stack(np.meshgrid(*[np.arange(9)] * 3, indexing="ij"), -1).reshape(-1, 3)

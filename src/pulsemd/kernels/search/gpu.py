@@ -189,7 +189,7 @@ class GpuSearch:
         n_atoms = self.n_atoms if leader is None else len(gid)
         self.prepare(box, r_list, n_atoms if most is None else most)
         self._make_slots()
-        self._make_room(len(gid))
+        self._make_room(max(1, len(gid)))  # a rank in empty space has none
         self._sort(x, gid, len(gid) if n_owned is None else n_owned, n_atoms, leader)
         self._list_pairs()
 
