@@ -87,6 +87,20 @@ def test_settings_of_groups_in_python_are_those_of_the_run():
     assert {"temperature_Protein", "temperature_non-Protein"} <= found[0].keys()
 
 
+def test_stopped_groups_in_python_take_the_motion_of_each():
+    """In the first step; of the whole system nothing moves at the start."""
+    files, momenta = system_files("peptide"), []
+    given = {"gen_vel": True, "gen_seed": 3, "ld_seed": 4, "nstcomm": 10}
+    for groups in ((), ("Protein", "non-Protein")):
+        arguments = files.configuration, files.topology, files.parameters
+        with Simulation.from_gromacs(*arguments, device="cpu", comm_grps=groups, **given) as simulation:
+            simulation.run(1)
+            assert simulation.settings.comm_grps == groups
+            mass = np.asarray(simulation.topology.mass)[:304]
+            momenta.append(np.abs(mass @ simulation.velocities[:304]).max())
+    assert momenta[1] < 0.2 * momenta[0]
+
+
 @pytest.mark.parametrize("settings", [HALVES | CASES["v-rescale"], STOPPED | {"tcoupl": "no"}])
 def test_restart_with_other_atoms_in_the_groups_is_refused(tmp_path, capsys, settings):
     words = write_input(tmp_path, **settings)

@@ -57,8 +57,8 @@ def held_groups_of_atoms(settings: RunSettings, groups: Groups) -> NDArray[np.in
     found = groups.of_atoms(settings.comm_grps, "comm-grps", rest=True)
     if n_rest := int(np.count_nonzero(found < 0)):
         log.warning(
-            "comm-grps: %d atoms are in none of %s, and their common motion is never removed; it can grow, where one "
-            "group of the whole system, or one for each phase, is meant",
+            "comm-grps: %d atoms are in none of %s, and their common motion is never removed; use one group of the "
+            "whole system, or one for each phase",
             n_rest,
             ", ".join(settings.comm_grps),
         )
