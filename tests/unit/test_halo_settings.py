@@ -28,8 +28,9 @@ def test_rung_between_gpus_asked_of_cpus_is_refused_with_what_takes_it() -> None
 
 
 def test_launch_with_a_target_that_is_no_function_is_refused() -> None:
-    with pytest.raises(ConfigError, match="module:function"):
-        launch(2, "module.function")
+    for target in ("module.function", print):
+        with pytest.raises(ConfigError, match="'module:function', a string"):
+            launch(2, target)  # type: ignore[arg-type]
 
 
 def test_wait_limit_comes_from_the_argument_then_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,10 +74,10 @@ def launch(
     KeyboardInterrupt, SystemExit
         If SIGINT or SIGTERM came, was passed on to the ranks, and they did not end well.
     """
-    if transport not in TRANSPORTS or n_ranks < 1 or target.count(":") != 1:
+    if transport not in TRANSPORTS or n_ranks < 1 or not _is_name(target):
         raise ConfigError(
             f"launch: {n_ranks} ranks of {target!r} on {transport!r}; needs 1 or more ranks of "
-            f"'module:function' on one of {', '.join(TRANSPORTS)}{FOR_GPUS}"
+            f"'module:function', a string, on one of {', '.join(TRANSPORTS)}{FOR_GPUS}"
         )
     cores = usable_cores()
     if n_ranks > _MOST_PER_CORE * cores:
@@ -99,6 +99,11 @@ def launch(
         "faults": text,
     }
     return _run_job(n_ranks, limit, ticket, mpi=transport == "mpi")
+
+
+def _is_name(target: object) -> bool:
+    """Whether it names a function as other processes can import it."""
+    return isinstance(target, str) and target.count(":") == 1
 
 
 def require_gpu() -> None:
@@ -150,10 +155,10 @@ def launch_gpus(
     from pulsemd.halo.rungs.ladder import GPU_RUNGS
     from pulsemd.halo.rungs.mpi_trial import find_mpi_problem as find_device_mpi_problem
 
-    if n_processes < 1 or ranks_per_gpu < 1 or target.count(":") != 1:
+    if n_processes < 1 or ranks_per_gpu < 1 or not _is_name(target):
         raise ConfigError(
             f"launch: {n_processes} processes of {target!r} with {ranks_per_gpu} ranks each; needs 1 or more of both, "
-            "and 'module:function'"
+            "and 'module:function', a string"
         )
     if transport not in (None, "auto", *GPU_RUNGS):
         raise ConfigError(
