@@ -97,11 +97,13 @@ def test_choose_grid_halo_over_half_of_every_width_names_limit_and_counts() -> N
     assert choose_grid(1, np.diag([3.0, 3.0, 4.0]), 2.1).size == 1
 
 
-def test_choose_grid_users_grid_that_does_not_fit_names_dimension_and_counts() -> None:
+def test_choose_grid_users_grid_that_does_not_fit_names_dimension_counts_and_grids() -> None:
     box = np.diag([2.0, 8.0, 8.0])
     assert choose_grid(4, box, 1.2, (1, 4, 1)).shape == (1, 4, 1)
     with pytest.raises(
-        DomainError, match=r"grid 2x2x1 does not fit.*along x \(1\.0000 nm\).*1, 2, 3, 4, 5, 6, 7, 8$"
+        DomainError,
+        match=r"grid 2x2x1 does not fit.*along x \(1\.0000 nm\).*1, 2, 3, 4, 5, 6, 7, 8; "
+        "grids of 4 ranks that fit: 1x1x4, 1x2x2, 1x4x1$",
     ):
         choose_grid(4, box, 1.2, (2, 2, 1))
     with pytest.raises(DomainError, match="has 8 cells but there are 4 ranks"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -317,15 +317,17 @@ def _refusal(
     halo: tuple[int, int, int],
     halo_width: float,
 ) -> str:
-    """Message for a grid that does not fit: the limit that binds, and the numbers of ranks that work."""
+    """Message for a grid that does not fit: the limit that binds, the numbers of ranks that work, and how."""
 
-    def works(n: int) -> bool:
-        return any(not _problem(Grid(s), w, halo, halo_width) for s in factorizations(n))
+    def fitting(n: int) -> Iterator[Grid]:
+        return (Grid(s) for s in factorizations(n) if not _problem(Grid(s), w, halo, halo_width))
 
-    counts = [n for n in range(1, 2 * n_ranks + 1) if works(n)]
+    counts = [n for n in range(1, 2 * n_ranks + 1) if any(fitting(n))]
+    others = ", ".join(map(str, fitting(n_ranks)))
     what = f"no grid of {n_ranks} ranks fits" if shape is None else f"grid {grid} does not fit"
     return (
         f"{what}: {_problem(grid, w, halo, halo_width)}; "
         f"perpendicular widths {w[0]:.4f}, {w[1]:.4f}, {w[2]:.4f} nm; "
         f"numbers of ranks up to {2 * n_ranks} that work: {', '.join(map(str, counts))}"
+        + (f"; grids of {n_ranks} ranks that fit: {others}" if others else "")
     )
