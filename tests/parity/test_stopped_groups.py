@@ -7,11 +7,13 @@ Degrees of freedom are those that ``gmx_d dump`` shows of run inputs of the bund
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from pulsemd.engine.coupling_groups import CouplingGroups
+from pulsemd.engine.freeze import freeze_atoms
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.reporters import Reporter
 from pulsemd.engine.simulation import Simulation
@@ -88,6 +90,22 @@ def test_stopped_groups_have_no_momentum_left_and_others_keep_theirs(tmp_path, p
     np.testing.assert_allclose(then.energy, each, rtol=1e-6)
     y = np.bincount(bath, weights=0.5 * mass * after[:, 1] ** 2)
     np.testing.assert_allclose(kinetic.along[:, 0], y, rtol=1e-6)
+
+
+def test_a_group_that_is_frozen_as_a_whole_is_left_alone(tmp_path):
+    """Its degrees of freedom are 0, and those of the others lose nothing by it."""
+    system = start(tmp_path, BATHS + PROTEIN + BOTH)
+    protein = np.flatnonzero(system.group_of_atom == 0).astype(np.int32)
+    system = replace(system, topology=freeze_atoms(system.topology, protein))
+    assert [f"{n:g}" for n in system.group_n_dof] == ["0", "11076"]
+    v = np.ones(system.v.shape, np.float32)
+    v[protein] = 0
+    with open_transport("loopback") as transport:
+        groups = CouplingGroups(transport, system, False)
+        groups.bind(np.arange(len(v), dtype=np.int32))
+        _, kinetic = groups.sum_and_stop(v, system.topology.mass, True)
+    np.testing.assert_allclose(kinetic.energy, 0, atol=1e-6)
+    np.testing.assert_allclose(v, 0, atol=1e-6)
 
 
 def test_atoms_in_no_stopped_group_are_remarked_on(tmp_path, caplog):

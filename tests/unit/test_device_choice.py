@@ -148,6 +148,13 @@ def test_more_coupling_groups_than_a_gpu_has_room_for_are_refused_with_the_remed
         ConfigError, match="17 tc-grps, and a GPU has room for the thermostats of 16: join groups"
     ):
         device.fit_device(options, topology, with_baths(17))
+    three = replace(with_baths(16), comm_grps=("A", "B", "C"))
+    assert device.fit_device(options, topology, three) == options
+    with pytest.raises(
+        ConfigError,
+        match="4 comm-grps, and with 16 tc-grps a GPU has room for 3: join groups; use --device cpu",
+    ):
+        device.fit_device(options, topology, replace(three, comm_grps=("A", "B", "C", "D")))
 
 
 @pytest.mark.parametrize("integrator", ["md", "md-vv", "sd"])

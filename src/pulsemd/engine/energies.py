@@ -63,11 +63,10 @@ class Kinetic:
         held : (g,) int32
             Groups of one number have their centre of mass stopped together; -1: not at all.
         """
-        of_held = held == np.arange(held.max(initial=-1) + 1)[:, None]
-        com = np.zeros((len(of_held) + 1, 3))  # the last is that of -1
-        for velocity, groups in zip(com, of_held, strict=False):
-            velocity[:] = self.momentum[groups].sum(0) / mass[groups].sum()
-        each: NDArray[np.float64] = com[held]
+        each = np.zeros((len(held), 3))
+        for number in np.unique(held[held >= 0]):
+            groups = held == number
+            each[groups] = self.momentum[groups].sum(0) / mass[groups].sum()
         lost = (self.momentum - 0.5 * mass[:, None] * each) * each
         return each, Kinetic(self.energy - lost.sum(1), self.momentum, self.along - lost[:, 1:])
 

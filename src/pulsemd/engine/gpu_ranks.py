@@ -18,9 +18,7 @@ from pulsemd.domain.atoms import LocalAtoms
 from pulsemd.domain.grid import choose_grid
 from pulsemd.engine.blowup import Failure
 from pulsemd.engine.cell import Cell
-from pulsemd.engine.coupling import (
-    StepFlags,
-)
+from pulsemd.engine.coupling import StepFlags
 from pulsemd.engine.energies import N_PAIR_SUMS, N_SUMS, StepSums
 from pulsemd.engine.gpu_barostat import cells_of_parts
 from pulsemd.engine.gpu_constants import update_constants
