@@ -56,6 +56,16 @@ def test_index_group_goes_before_the_default_one_in_any_case_and_the_first_of_a_
     assert "index.ndx:5: a second group twice, which is not used" in caplog.text
 
 
+def test_system_of_the_index_file_is_the_one_that_counts(tmp_path, topology):
+    path = tmp_path / "index.ndx"
+    path.write_text("[ System ]\n1 2 3\n")
+    groups = Groups(topology, path)
+    assert groups.union(("system",), "x").tolist() == [0, 1, 2]
+    settings = RunSettings(tcoupl="v-rescale", tc_grps=("System",), tau_t=0.5, ref_t=300.0)
+    with pytest.raises(InputError, match=r"SOL 2 OW \(atom 4\) is in 0 of the groups System"):
+        groups_of_atoms(settings, groups)
+
+
 def test_thermostat_groups_must_hold_every_atom_once(tmp_path, topology):
     path = tmp_path / "index.ndx"
     path.write_text("[ a ]\n1 2 3\n[ b ]\n" + " ".join(map(str, range(4, 3001))) + "\n")

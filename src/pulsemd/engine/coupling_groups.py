@@ -37,7 +37,7 @@ def groups_of_atoms(settings: RunSettings, groups: Groups) -> NDArray[np.int32] 
         If the groups do not hold every atom exactly once.
     """
     names = settings.tc_grps
-    if not names or [name.lower() for name in names] == ["system"]:
+    if not names or (len(names) == 1 and groups.is_whole(names[0])):
         return None
     found = groups.of_atoms(names, "tc-grps")
     return None if len(settings.baths) == 1 else found

@@ -83,9 +83,13 @@ class Groups:
             self._index,
         )
 
+    def is_whole(self, name: str) -> bool:
+        """Whether a name is that of the default group of all atoms, which an index file may have replaced."""
+        return name.lower() == "system" and not any(known.lower() == "system" for known in self._read)
+
     def union(self, names: Sequence[str], option: str) -> Int32 | None:
         """Atoms of all groups together, in order; None for the whole system."""
-        if not names or any(name.lower() == "system" for name in names):
+        if not names or any(self.is_whole(name) for name in names):
             return None
         return np.unique(np.concatenate([self.find(name, option) for name in names])).astype(np.int32)
 
