@@ -99,6 +99,10 @@ def test_mdp_dependent_value_resolved_as_gmx(tmp_path: Path, text: str, field: s
         ("ref-p = 2\n", "ref_p (only with pcoupl)"),
         ("gen-temp = 320\n", "gen_temp (only with gen_vel = yes)"),
         ("disre-fc = 500\n", "disre_fc (only with disre = simple)"),
+        (
+            "disre = simple\ndisre-weighting = equal\n",
+            "disre_weighting (one pair for each index has no weights)",
+        ),
         ("shake-tol = 1e-6\n", "shake_tol (only with constraint_algorithm = shake)"),
         (
             "constraint-algorithm = shake\nlincs-order = 6\n",

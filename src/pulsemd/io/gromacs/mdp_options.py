@@ -234,8 +234,9 @@ _GROUPS: Mapping[str, str] = {
     "only for switched Coulomb or tabulated potentials": "rcoulomb_switch table_extension",
     "SHAKE needs no over-relaxation here": "shake_sor",
     "only with walls": "wall_type wall_r_linpot wall_atomtype wall_density wall_ewald_zfac",
-    "only with restraints": "disre_weighting disre_mixed nstdisreout orire_fc orire_tau "
-    "orire_fitgrp nstorireout",
+    "one pair for each index has no weights": "disre_weighting",
+    "only with means of distances over time": "disre_mixed nstdisreout",
+    "only with orientation restraints": "orire_fc orire_tau orire_fitgrp nstorireout",
     "only for free energies": "couple_intramol "
     "couple_lambda0 couple_lambda1 init_lambda init_lambda_state delta_lambda nstdhdl "
     "fep_lambdas mass_lambdas coul_lambdas vdw_lambdas bonded_lambdas restraint_lambdas temperature_lambdas "
