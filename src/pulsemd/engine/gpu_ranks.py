@@ -77,28 +77,14 @@ class GpuRanks(GpuSteps):
         self.transport, self.system, self.options, self.r_list = transport, system, options, r_list
         self.reproducible = options.precision == "reproducible"
         self.searched_cell = system.cell
-        topology, settings = system.topology, system.settings
         self.n_dof = system.n_dof
-        self.total_mass = float(topology.mass.sum())
+        self.total_mass = float(system.topology.mass.sum())
         self.device = device = transport.device
         self.device_name = f"cuda: {device.name}"
+        self._ghost_stream = device.new_stream(priority=-2)
         terms = TermOwnership(system)
         extent = terms.start_extent(system)
-        halo_width = start_halo(system, r_list, extent, on_gpus=True)
-        self.grid = choose_grid(transport.size, system.box, halo_width, options.grid)
-        self._ghost_stream = device.new_stream(priority=-2)
-        constants = update_constants(system)
-        self._parts = [
-            DevicePart(
-                device,
-                system,
-                options.precision,
-                region_of(self.grid, rank, system.box, r_list, halo_width),
-                constants,
-                self._ghost_stream,
-            )
-            for rank in transport.ranks
-        ]
+        self._parts = self._make_parts(start_halo(system, r_list, extent, on_gpus=True))
         self._pair_constants = self._parts[0].pairs.constants
         self._lattice = gpu_lattice_sum(device, system, self._pair_constants, self.reproducible, transport)
         self._r_inner = None if self.reproducible else inner_cutoff(system, r_list, PRUNE_INTERVAL, nstlist)
@@ -106,17 +92,8 @@ class GpuRanks(GpuSteps):
         self._sums = SumsOfRanks(transport, self._parts, np.int64 if self.reproducible else np.float64)
         totals = self._sums.totals
         self._box = cells_of_parts(system, self._parts, self._lattice, totals, self.reproducible)
-        self._search = PartSearch(
-            transport,
-            system,
-            options,
-            r_list,
-            self._r_inner,
-            self.grid,
-            terms,
-            self._parts,
-            self._ghost_stream,
-        )
+        with_lists = system, options, r_list, self._r_inner, self.grid, terms
+        self._search = PartSearch(transport, *with_lists, self._parts, self._ghost_stream)
         no_graph = "" if self._search.fields.starts_itself else f"the host starts {transport.name}"
         self._prepare_steps(options, no_graph, priorities=True)
         for part in self._parts:
@@ -129,21 +106,36 @@ class GpuRanks(GpuSteps):
         self._search.start(extent)
         self._settle_lattice()
         self._share_networks()
-        several = transport.memory.n_processes > 1
-        branches = self._ghost_stream, self._trace, several, system.step
-        self._step = StepOfRanks(
-            device,
-            settings,
+        self._step = self._make_step()
+        self._phases = self.phases()
+        self._search.verify_masks()
+
+    def _make_parts(self, halo_width: float) -> list[DevicePart]:
+        """Choose the grid, and make what each rank of this process has."""
+        system, options, constants = self.system, self.options, update_constants(self.system)
+        self.grid = choose_grid(self.transport.size, system.box, halo_width, options.grid)
+        regions = [
+            region_of(self.grid, rank, system.box, self.r_list, halo_width) for rank in self.transport.ranks
+        ]
+        shared = constants, self._ghost_stream
+        return [DevicePart(self.device, system, options.precision, region, *shared) for region in regions]
+
+    def _make_step(self) -> StepOfRanks:
+        several = self.transport.memory.n_processes > 1
+        return StepOfRanks(
+            self.device,
+            self.system.settings,
             self._parts,
             self._search.fields,
             self._lattice,
             self._sums,
             self._box,
             self._networks,
-            *branches,
+            self._ghost_stream,
+            self._trace,
+            several,
+            self.system.step,
         )
-        self._phases = self.phases()
-        self._search.verify_masks()
 
     def _share_networks(self) -> None:
         """Let all ranks know what those of networks of constraints do."""

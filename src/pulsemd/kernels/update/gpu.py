@@ -84,9 +84,9 @@ class GpuUpdate:
     ) -> None:
         self.device, self.fixed, self._field = device, fixed, water_field
         groups, sites, networks = constants.groups, constants.water_sites, constants.networks
-        together = np.concatenate([groups.atoms, constants.sites.sites])
-        if networks is not None:
-            together = np.concatenate([together, networks.atoms])
+        others = sites.others
+        in_networks = [] if networks is None else [networks.atoms]
+        together = np.concatenate([groups.atoms, constants.sites.sites, *in_networks])
         table = water_table(constants.waters, together, len(constants.mass))
         self.n_waters, self.n_free = len(table.atoms), int(np.count_nonzero(table.role == -1))
         self._role, self._water_atoms = device.to_device(table.role), device.to_device(table.atoms)
@@ -106,14 +106,10 @@ class GpuUpdate:
         self._counts = device.zeros(2, np.int32)
         self.control = device.to_device(first_control(len(constants.thermostats), constants.kick))
         self.kinetic = GpuKinetic(device, constants, self.control, fixed)
-        self._sites = (
-            GpuSites(device, sites.others, self._step, self.control, fixed) if len(sites.others) else None
-        )
+        self._sites = GpuSites(device, others, self._step, self.control, fixed) if len(others) else None
         self.networks = None if networks is None else GpuNetworks(device, networks, self.control, fixed)
         self._full = GpuFullSteps(device, fixed) if constants.full_steps else None
-        padded = np.zeros((len(velocities), 4), np.float32)
-        padded[:, :3] = velocities
-        self.velocities = device.to_device(padded)
+        self.velocities = device.to_device(np.pad(velocities, ((0, 0), (0, 1))), np.float32)
         self._slots: Slots | None = None
         self._forces: Any = None
         self._halo: Any = None
