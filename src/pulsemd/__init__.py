@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pulsemd.base.cache import place_numba_cache
 from pulsemd.base.version import VERSION
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from pulsemd.kernels.nonbonded.potential import PairPotential
 
 __version__ = VERSION
+
+place_numba_cache()
 
 __all__ = [
     "Minimum",
