@@ -129,6 +129,17 @@ def test_stopped_groups_on_ranks_have_the_hash_of_one(device, case, n_ranks, run
         np.testing.assert_allclose([r[name] for r in found], [r[name] for r in expected], rtol=1e-9)
 
 
+def test_a_stopped_protein_with_lincs_across_ranks_has_the_hash_of_one(device):
+    system = bundled_system("peptide", constraints="all-bonds", **settings_of("no baths"))
+    held = (np.arange(system.topology.n_atoms) >= 304).astype(np.int32)
+    system = replace(system, held_group_of_atom=held)
+    alone, ranks = on_one(system, "reproducible"), on_ranks(system, 2, "reproducible")
+    for simulation in (alone, ranks):
+        simulation.run(7)
+    assert ranks.trajectory_hash() == alone.trajectory_hash()
+    assert ranks.evaluate()["temperature"] == pytest.approx(alone.evaluate()["temperature"], rel=1e-9)
+
+
 def test_stopped_groups_in_graphs_of_steps_have_the_hash_of_single_launches(device):
     system = stopped(bundled_system(**settings_of("v-rescale") | {"nstlist": 10, "nstcomm": 4}))
     hashes = []
