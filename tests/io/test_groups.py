@@ -11,6 +11,7 @@ from run_files import write_input
 from pulsemd.base.errors import InputError
 from pulsemd.cli.main import main
 from pulsemd.engine.coupling_groups import groups_of_atoms, held_groups_of_atoms
+from pulsemd.engine.gromacs_system import system_from_gromacs
 from pulsemd.forcefield.settings import RunSettings
 from pulsemd.io.energies import read_energies
 from pulsemd.io.gromacs.groups import Groups, default_groups, read_index
@@ -152,3 +153,53 @@ def test_default_groups_follow_names_of_residues_and_atoms_as_gmx_make_ndx_does(
     }
     for group, (atoms, of) in found.items():
         assert groups[group].tolist() == [8 * residues.index(r) + k for r in of for k in atoms], group
+
+
+MEMBRANE = """
+integrator = md
+dt = 0.002
+nsteps = 40
+nstcalcenergy = 20
+nstenergy = 20
+cutoff-scheme = Verlet
+nstlist = 20
+vdwtype = Cut-off
+vdw-modifier = Force-switch
+rvdw_switch = 0.8
+rvdw = 1.0
+coulombtype = PME
+rcoulomb = 1.0
+tcoupl = v-rescale
+tc_grps = SOLU MEMB SOLV
+tau_t = 1.0 1.0 1.0
+ref_t = 303.15 303.15 303.15
+pcoupl = C-rescale
+pcoupltype = semiisotropic
+tau_p = 5.0
+compressibility = 4.5e-5 4.5e-5
+ref_p = 1.0 1.0
+constraints = h-bonds
+continuation = yes
+nstcomm = 10
+comm_mode = linear
+comm_grps = SOLU_MEMB SOLV
+ld-seed = 7
+"""
+
+
+def test_settings_of_a_membrane_run_as_they_are_with_the_degrees_of_freedom_of_gmx(tmp_path):
+    """Ethanol stands for a protein and lipids; degrees of freedom as ``gmx_d dump`` 2022.5 shows them."""
+    files = system_files("water-ethanol")
+    groups = {"SOLU": (1, 90), "MEMB": (91, 396), "SOLU_MEMB": (1, 396), "SOLV": (397, 3432)}
+    text = "".join(f"[ {name} ]\n{' '.join(map(str, range(a, b + 1)))}\n" for name, (a, b) in groups.items())
+    (tmp_path / "index.ndx").write_text(text)
+    (tmp_path / "run.mdp").write_text(MEMBRANE)
+    words = ["-c", str(files.configuration), "-p", str(files.topology), "-f", str(tmp_path / "run.mdp")]
+    words += ["-n", str(tmp_path / "index.ndx"), "--device", "cpu"]
+    assert main(["energy", *words]) == 0
+    assert main(["run", *words, "-o", str(tmp_path / "out")]) == 0
+    found = read_energies(tmp_path / "out" / "energies.csv")
+    assert {"temperature_SOLU", "temperature_MEMB", "temperature_SOLV"} <= found.keys()
+    arguments = files.configuration, files.topology, tmp_path / "run.mdp"
+    system = system_from_gromacs(*arguments, (), None, tmp_path / "index.ndx", None, {})
+    assert [f"{n:g}" for n in system.group_n_dof] == ["209.318", "711.682", "6069"]
