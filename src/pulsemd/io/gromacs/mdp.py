@@ -21,8 +21,8 @@ from pulsemd.io.gromacs.mdp_options import (
     HONOURED,
     IGNORED,
     Entry,
+    is_zero,
     method_of,
-    real,
     remedy,
     squeeze,
 )
@@ -183,7 +183,7 @@ class _Reader:
 
     def _check_fixed(self, name: str, entry: Entry) -> None:
         for word in entry.value.split():
-            if squeeze(word) not in FIXED[name] and not _is_zero(word, FIXED[name]):
+            if squeeze(word) not in FIXED[name] and not is_zero(word, FIXED[name]):
                 only = " or ".join(FIXED[name]) or "an empty value"
                 raise InputError(
                     f"{entry.name} = {entry.value} is not supported: only {only}{remedy(name)}",
@@ -496,10 +496,3 @@ class _Reader:
         nstenergy = s.nstenergy - rest + s.nstcalcenergy
         log.warning("%s: nstenergy raised to %d, a multiple of nstcalcenergy", self.path, nstenergy)
         return replace(s, nstenergy=nstenergy)
-
-
-def _is_zero(word: str, accepted: tuple[str, ...]) -> bool:
-    try:
-        return "0" in accepted and real(word) == 0
-    except ValueError:
-        return False
