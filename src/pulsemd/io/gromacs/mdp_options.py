@@ -192,6 +192,15 @@ FIXED: Mapping[str, tuple[str, ...]] = {
 }
 """Options accepted only if left empty or if every word is one of these."""
 
+
+def is_zero(word: str, accepted: tuple[str, ...]) -> bool:
+    """Whether a word is a number that is 0, where 0 is accepted."""
+    try:
+        return "0" in accepted and real(word) == 0
+    except ValueError:
+        return False
+
+
 REMEDIES: Mapping[str, str] = {
     "integrator": "cg: use l-bfgs or steep; bd: use sd",
     "comm_mode": "angular is for molecules in vacuum; use linear",

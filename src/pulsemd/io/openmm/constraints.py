@@ -49,7 +49,8 @@ def sort_constraints(pairs: Int32, lengths: Float64, mass: Float64, file: str | 
     TopologyError
         For a particle without mass, one pair twice, a particle with itself, or a length that is not positive.
     """
-    _, first = np.unique(np.sort(pairs, axis=1), axis=0, return_index=True)
+    low, high = np.sort(pairs.astype(np.int64), axis=1).T
+    _, first = np.unique(low * len(mass) + high, return_index=True)
     again = np.ones(len(pairs), bool)
     again[first] = False
     for bad, why in (

@@ -118,7 +118,7 @@ def custom_angles(draft: SystemDraft, force: Force) -> None:
     found = {n: np.broadcast_to(c, len(atoms)) for n, c in powers.coefficients.items()}
     centre, k = harmonic(force, found, len(atoms), "the angle")
     if variable == "cosine":
-        if (np.abs(centre[k != 0]) > 1.0).any():
+        if (np.abs(centre[k != 0]) > 1.0 + 1e-9).any():
             raise force.expression_error("has its minimum where the cosine is below -1 or above 1")
         draft.add(
             "cosine_angle",
