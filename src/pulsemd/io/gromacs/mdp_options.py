@@ -227,14 +227,6 @@ _PULLING = ("pull", "awh", "rot", "swap")
 """How options begin that gmx knows only when the method of that name is switched on."""
 
 
-def is_zero(word: str, accepted: tuple[str, ...]) -> bool:
-    """Whether a word is a zero, where one of the accepted words is 0."""
-    try:
-        return "0" in accepted and real(word) == 0
-    except ValueError:
-        return False
-
-
 def remedy(name: str) -> str:
     """``; `` and the remedy for a refused value of an option, or nothing."""
     return f"; {REMEDIES[name]}" if name in REMEDIES else ""
