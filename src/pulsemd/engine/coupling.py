@@ -90,9 +90,14 @@ def kinetic_intervals(settings: RunSettings) -> tuple[int, int]:
 
 
 def coupling_phase(settings: RunSettings, step: int) -> tuple[int, ...]:
-    """Equal for two steps if from both on the same later steps do either or both of these, or scale the box."""
+    """Equal for two steps if from both on the same later steps do either or both of these, or scale the box.
+
+    A box that moves drags velocities otherwise in steps of the thermostat, so that there it matters which of them acts.
+    """
     intervals = sorted({n for n in kinetic_intervals(settings) if n > 0})
     needed = [n for k, n in enumerate(intervals) if all(n % shorter for shorter in intervals[:k])]
+    if settings.pcoupl == "parrinello-rahman":
+        needed = intervals
     needed += [settings.nstpcouple] if settings.pcoupl != "no" else []
     return tuple(step % n for n in needed)
 
