@@ -66,7 +66,7 @@ class Failure:
 
     @property
     def stuck(self) -> bool:
-        """Whether only the move failed, so that energies are what they are."""
+        """Whether only the move failed, so that energies are what they are; a GPU does not tell."""
         known = self.force is not None and bool(np.abs(self.force).max() < FIXED_POINT_RANGE)
         return self.reason == CANNOT_MOVE and known
 
