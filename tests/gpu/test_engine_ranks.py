@@ -15,6 +15,8 @@ from pulsemd.engine.simulation import Simulation
 from pulsemd.halo import open_transport
 from pulsemd.halo.device.buffers import TABLES, TableBuffers
 from pulsemd.halo.device.local import local_transports
+from pulsemd.kernels.search.gpu import GpuSearch
+from pulsemd.kernels.search.gpu_lists import ClusterList, entries_for
 from systems import (
     MIXED_TOP,
     SITES_TOP,
@@ -119,6 +121,33 @@ def test_ranks_without_atoms_or_ghosts_leave_the_hash_as_it_is(device, tmp_path,
     ranks = on_ranks(system, 8, "reproducible", plan=plan, grid=(1, 1, 8))
     ranks.run(12)
     assert ranks.trajectory_hash() == alone.trajectory_hash()
+
+
+def test_steps_recorded_before_a_list_outgrew_its_room_are_recorded_again(device, monkeypatch):
+    """Lists get just the room that they need, and now and then a search on the device needs more."""
+    grown, make = [], GpuSearch._make_list
+
+    def just_enough(pairs, counts, chunk):
+        need = counts.entries_by_size[-1], counts.groups, counts.words + 1
+        if all(n <= room for n, room in zip(need, pairs.room, strict=True)):
+            return None
+        grown.append(ranks[-1].step if ranks else 0)
+        entries, groups, words = (max(n, room) for n, room in zip(need, pairs.room, strict=True))
+        return max(entries, entries_for(groups, chunk, pairs.entry_room[1])), groups, words
+
+    def make_small(search, counters, room, n_super):
+        return make(search, counters, room if ranks or grown else (room[0], 8, 8), n_super)
+
+    ranks: list[Simulation] = []
+    system = bundled_system(nsttcouple=2, nstcomm=2, nstlist=2)
+    alone = on_one(system, "reproducible")
+    alone.run(STEPS)
+    monkeypatch.setattr(ClusterList, "grown_room", just_enough)
+    monkeypatch.setattr(GpuSearch, "_make_list", make_small)
+    ranks.append(on_ranks(system, 2, "reproducible"))
+    ranks[0].run(STEPS)
+    assert ranks[0].trajectory_hash() == alone.trajectory_hash()
+    assert max(grown) > 8  # steps are recorded by then
 
 
 def gas_with_a_bond_that_grows(folder, edge=4.32, spacing=0.48):

@@ -156,18 +156,19 @@ class GpuRanks(GpuSteps):
 
     def search(self) -> None:
         """Migrate, plan the halo, and build the pair lists; collective; completes a `search_ahead`."""
-        before, self.searched_cell = self._search.versions, self._box.begin_list()
+        self.searched_cell = self._box.begin_list()
         self._search.cell = self.searched_cell
         for part in self._parts:
             part.box = self.searched_cell.box
         self._search.again()
-        if before != self._search.versions:
+        if self._search.versions != self._referred_to:  # `failure` may have completed part of it
             self._settle_lattice()
             self._forget_graphs()
         self._step.first_step = self._first_step = self._clock
 
     def _settle_lattice(self) -> None:
         """Let the lattice sum refer to the arrays of all parts; the first of all ranks has its energy."""
+        self._referred_to = self._search.versions
         if self._lattice is not None:
             first = self.transport.ranks.start == 0
             slots, forces = [part.slots for part in self._parts], [part.forces for part in self._parts]
