@@ -1,4 +1,4 @@
-"""MPI from the host: pack, Isend, Irecv, Waitall, unpack for each pulse. The blocking baseline."""
+"""Ranks that MPI has started, on one machine or several: the blocking baseline."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from pulsemd.base.errors import PeerError, PlanError, TransportError
+from pulsemd.base.errors import PeerError, TransportError
 from pulsemd.halo.agreement import check_reduce, raise_lowest, sendable, summands
 from pulsemd.halo.heap import Bytes, SharedHeap
-from pulsemd.halo.plan import HaloPlan, Pulse
+from pulsemd.halo.plan import HaloPlan
 from pulsemd.halo.transport import check_field
+from pulsemd.halo.transports.mpi_channel import MpiChannel
 
 _SPIN: Final = 1000
 _NAP: Final = 50e-6
@@ -221,70 +222,6 @@ class MpiTransport:
             self.close()
         else:
             end_world(getattr(error, "exit_code", 1))
-
-
-class MpiChannel:
-    """One field bound to one plan; both halves of an exchange happen in its end."""
-
-    def __init__(self, transport: MpiTransport, name: str, plan: HaloPlan, array: NDArray[Any]) -> None:
-        self.name = name
-        self._transport, self._array = transport, array
-        self._epoch = 0
-        self.rebind(plan)
-
-    def rebind(self, plan: HaloPlan) -> None:
-        transport = self._transport
-        _, n_locals = plan.verify(transport)
-        if max(n_locals) > len(self._array):
-            raise PlanError(
-                f"channel {self.name!r}: rank {int(np.argmax(n_locals))} has {max(n_locals)} local rows, capacity is "
-                f"{len(self._array)}; allocate more rows"
-            )
-        self.plan = plan
-
-    def _swap(
-        self, send: NDArray[Any], to: int, receive: NDArray[Any], source: int, pulse: int, way: str
-    ) -> None:
-        requests = [
-            self._transport.communicator.Irecv(receive, source, 16384 + pulse),
-            self._transport.communicator.Isend(send, to, 16384 + pulse),
-        ]
-        what = (
-            f"pulse {pulse}, exchange {self._epoch} of channel {self.name!r}, {way}: rows from rank {source}"
-        )
-        self._transport.wait(requests, what)
-
-    def _ghosts(self, pulse: Pulse) -> NDArray[Any]:
-        return self._array[pulse.recv_start : pulse.recv_start + pulse.n_recv]
-
-    def forward_begin(self) -> None:
-        self._epoch += 1
-
-    def forward_end(self) -> None:
-        for index, pulse in enumerate(self.plan.pulses):
-            packed = self._array[pulse.send_rows]
-            self._swap(packed, pulse.send_rank, self._ghosts(pulse), pulse.recv_rank, index, "forward")
-
-    def forward(self) -> None:
-        self.forward_begin()
-        self.forward_end()
-
-    def release(self) -> None:
-        """Nothing to do: rows arrive only in a receive."""
-
-    def reverse_begin(self) -> None:
-        self._epoch += 1
-
-    def reverse_end(self) -> None:
-        for index in range(len(self.plan.pulses) - 1, -1, -1):
-            pulse = self.plan.pulses[index]
-            back = np.empty((pulse.n_send, self._array.shape[1]), self._array.dtype)
-            self._swap(self._ghosts(pulse), pulse.recv_rank, back, pulse.send_rank, index, "reverse")
-            np.add.at(self._array, pulse.send_rows, back)
-
-    def reverse(self) -> None:
-        self.reverse_begin()
-        self.reverse_end()
 
 
 class MpiReduce:
