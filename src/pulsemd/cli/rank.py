@@ -178,7 +178,7 @@ def _run(
         progress = progress_line(simulation.step, last, system.settings.dt) if transport.rank == 0 else None
         transport.barrier()
         start = perf_counter()
-        n_steps = simulation.run(last - simulation.step, partial(_at_search, keeper, progress))
+        n_steps = simulation.run(last - simulation.step, keeper.at_search, partial(_wants, keeper, progress))
         wall = perf_counter() - start
         if progress is not None:
             progress(simulation.step)
@@ -232,10 +232,10 @@ def _last_step(system: System, request: RunRequest) -> int:
     return last
 
 
-def _at_search(keeper: CheckpointKeeper, progress: Callable[[int], None] | None, step: int) -> bool:
+def _wants(keeper: CheckpointKeeper, progress: Callable[[int], None] | None, step: int) -> bool:
     if progress is not None:
         progress(step)
-    return keeper.at_search(step)
+    return keeper.wants(step)
 
 
 def _close(simulation: Simulation, request: RunRequest, summary: dict[str, Any], out: Path) -> None:

@@ -64,8 +64,8 @@ class CheckpointKeeper:
         self._saved_step, self._saved_at = -1, monotonic()
         self.stopped = ""
 
-    def at_search(self, step: int) -> bool:
-        """Write a checkpoint if one is due; True if the run is to stop here. Collective."""
+    def wants(self, step: int) -> bool:
+        """Whether there is anything to do `at_search`, the same on all ranks; waits for no device. Collective."""
         stop, due = "", False
         if self._asked_to_stop():
             stop = "interrupted"
@@ -77,8 +77,11 @@ class CheckpointKeeper:
         answers = [answer for answer in found if answer is not None]  # one of ranks that share a process
         reasons = {reason for reason, _ in answers}
         self.stopped = next((reason for reason in ("interrupted", "time") if reason in reasons), "")
-        if self.stopped or answers[0][1]:
-            self._simulation.timer.timed("checkpoint", self.save)
+        return bool(self.stopped) or answers[0][1]
+
+    def at_search(self, step: int) -> bool:
+        """Write a checkpoint; True if the run is to stop here. Collective, after `wants`."""
+        self._simulation.timer.timed("checkpoint", self.save)
         return bool(self.stopped)
 
     def save(self) -> None:

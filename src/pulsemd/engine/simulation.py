@@ -102,7 +102,12 @@ class Simulation:
         """Time of the current positions, ps."""
         return self.system.settings.time_of(self.step)
 
-    def run(self, n_steps: int, at_search: Callable[[int], bool] | None = None) -> int:
+    def run(
+        self,
+        n_steps: int,
+        at_search: Callable[[int], bool] | None = None,
+        wants: Callable[[int], bool] | None = None,
+    ) -> int:
         """Make `n_steps` steps; energies and frames of the first positions are included, of the last ones not.
 
         Parameters
@@ -110,6 +115,8 @@ class Simulation:
         n_steps : int
         at_search : function of the step, optional
             Called on every rank before each search; True, on all ranks alike, ends the run.
+        wants : function of the step, optional
+            Whether `at_search` is to be called this time, the same on all ranks; called while a device still works.
 
         Returns
         -------
@@ -128,8 +135,9 @@ class Simulation:
                 fresh = self.step != self._searched
                 if fresh:
                     self.timer.timed("search", self.rank.search_ahead)
+                asked = at_search if wants is None or wants(self.step) else None
                 self._deliver()
-                if at_search is not None and at_search(self.step):
+                if asked is not None and asked(self.step):
                     break
                 if fresh:
                     self.timer.timed("search", self.rank.search)
