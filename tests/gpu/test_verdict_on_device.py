@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from pulsemd.base.errors import DomainError, PeerError, UnstableError
-from pulsemd.domain.verdict import Verdict, checks_of, columns_of
+from pulsemd.domain.verdict import HeldSteps, Verdict, checks_of, columns_of
 from pulsemd.engine import gpu_fields
+from pulsemd.engine.gpu_ranks import GpuRanks
 from pulsemd.engine.gpu_search import PartSearch
+from pulsemd.engine.gpu_verdict import SearchVerdict
 from pulsemd.halo.device.local import local_transports
 from systems import bundled_system
-from test_engine_ranks import on_ranks
+from test_engine_ranks import on_one, on_ranks
 
 pytestmark = pytest.mark.gpu
 
@@ -33,6 +35,68 @@ def test_failed_checks_and_columns_are_summed_over_ranks(device):
     assert here.to_host(verdict.totals)[0] == 6
     with pytest.raises(DomainError, match="at most 63"):
         Verdict(transport, 64)
+
+
+def test_steps_are_held_unless_a_search_was_as_expected_and_released_as_they_were(device):
+    (transport,) = local_transports("nvshmem-fused", 2)
+    here = transport.device
+    totals, counts = here.to_device(np.array([0, 7], np.int64)), here.to_device(np.array([3, 4, 5], np.int32))
+    carried = here.to_device(np.array([1.5, 2.5]))
+    held = HeldSteps(transport, totals, [0, 7], [counts], [carried])
+    held.hold()
+    assert here.to_host(counts).tolist() == [3, 4, 5]
+    for changed in (totals, transport.control_words):
+        with here.current():
+            changed[:1].set(np.ones(1, changed.dtype))
+        held.hold()
+        assert here.to_host(counts).tolist() == [0, 0, 0]
+        assert here.to_host(carried).tolist() == [1.5, 2.5]
+        with here.current():
+            carried.set(np.zeros(2))
+            changed[:1].set(np.zeros(1, changed.dtype))
+        held.release()
+        assert here.to_host(counts).tolist() == [3, 4, 5]
+        assert here.to_host(carried).tolist() == [1.5, 2.5]
+
+
+@pytest.mark.parametrize("rung", ["nvshmem-pulse", "nvshmem-fused", "nvshmem-step"])
+def test_steps_launched_behind_a_search_that_was_not_as_usual_are_made_again(device, monkeypatch, rung):
+    monkeypatch.setattr(gpu_fields, "FEW_RANKS", 2)
+    launched, usual = [], []
+    ahead, advance = GpuRanks.advance_ahead, GpuRanks.advance
+
+    def note_ahead(ranks, step, n, timer):
+        ahead(ranks, step, n, timer)
+        launched.extend([step] if ranks._ahead else [])
+
+    def note(ranks, step, *rest):
+        followed = ranks._ahead is not None
+        advance(ranks, step, *rest)
+        usual.extend([step] if followed and ranks._search.was_usual else [])
+
+    hold = SearchVerdict.hold
+
+    def hold_now_and_then(verdict):
+        if ranks.step in (8, 16):  # something of the last rank is not as expected
+            with verdict._transport.device.current():
+                verdict.totals[:1].set(np.ones(1, np.int64))
+        hold(verdict)
+
+    system = bundled_system(nstlist=2, nstcomm=2, nsttcouple=2)
+    alone = on_one(system, "reproducible")
+    alone.run(24)
+    monkeypatch.setattr(GpuRanks, "advance_ahead", note_ahead)
+    monkeypatch.setattr(GpuRanks, "advance", note)
+    monkeypatch.setattr(SearchVerdict, "hold", hold_now_and_then)
+    real = SearchVerdict.is_usual
+    monkeypatch.setattr(
+        SearchVerdict, "is_usual", lambda self, totals: ranks.step not in (8, 16) and real(self, totals)
+    )
+    ranks = on_ranks(system, 2, "reproducible", rung)
+    ranks.run(24)
+    assert ranks.trajectory_hash() == alone.trajectory_hash()
+    assert launched == [6, 8, 12, 14, 16, 20, 22]
+    assert usual == [6, 12, 14, 20, 22]
 
 
 def test_all_but_the_first_search_on_the_device_are_as_usual(device, monkeypatch):

@@ -1,4 +1,5 @@
-// Whether a search on the device came out as usual, and what of it is summed over all ranks. Macro: THREADS.
+// Whether a search on the device came out as usual, and what of it is summed over all ranks; what steps launched behind
+// it work on, which is emptied if it did not. Macro: THREADS.
 #include "vector.cuh"
 
 constexpr int MOST_COLUMNS = 63;
@@ -39,4 +40,38 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   }
   __syncthreads();
   for (int k = threadIdx.x; k <= n_columns; k += THREADS) sums[blockIdx.x * (1 + n_columns) + k] = of_block[k];
+}
+
+// 4-byte words at `address` and room for a copy; `is_count`: 0 of them is nothing to do.
+struct Held {
+  uint64 address, copy;
+  long long n_words, is_count;
+};
+
+// If totals are not as expected, or somebody has given up: copy what steps change, and let them have nothing to do. All
+// ranks have the same totals, so all do the same. One block.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    hold_steps(const long long* totals, const long long* expected, int n_totals, const uint64* abort, const Held* pieces,
+               int n_pieces) {
+  bool usual = *abort == 0;
+  for (int k = threadIdx.x; k < n_totals; k += THREADS) usual = usual && totals[k] == expected[k];
+  if (__syncthreads_and(usual)) return;
+  for (int p = 0; p < n_pieces; p++) {
+    const Held piece = pieces[p];
+    uint32 *const words = reinterpret_cast<uint32*>(piece.address), *const copy = reinterpret_cast<uint32*>(piece.copy);
+    for (long long k = threadIdx.x; k < piece.n_words; k += THREADS) {
+      copy[k] = words[k];
+      if (piece.is_count) words[k] = 0;
+    }
+  }
+}
+
+// Put back what was held. One block.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    release_steps(const Held* pieces, int n_pieces) {
+  for (int p = 0; p < n_pieces; p++) {
+    const Held piece = pieces[p];
+    for (long long k = threadIdx.x; k < piece.n_words; k += THREADS)
+      reinterpret_cast<uint32*>(piece.address)[k] = reinterpret_cast<const uint32*>(piece.copy)[k];
+  }
 }

@@ -81,3 +81,40 @@ class Verdict:
         """Launch checks and sums, in stream order."""
         self._judge()
         self._reduce.sum(self._reduce.values)
+
+
+class HeldSteps:
+    """Steps launched behind a search, before anybody has read what came of it, that do nothing unless it was as usual.
+
+    Parameters
+    ----------
+    transport : GpuTransport
+    totals : device array
+        `Verdict.totals`.
+    expected : sequence of int
+        Those of a search that was as usual.
+    counts, others : sequences of device arrays, of whole 4-byte words
+        Numbers that leave steps nothing to do if they are 0, and what steps change besides positions and velocities.
+    """
+
+    def __init__(
+        self,
+        transport: GpuTransport,
+        totals: Any,
+        expected: Sequence[int],
+        counts: Sequence[Any],
+        others: Sequence[Any],
+    ) -> None:
+        device = transport.device
+        arrays = [*counts, *others]
+        copies = [device.zeros(array.shape, array.dtype) for array in arrays]
+        rows = [
+            [int(array.data.ptr), int(copy.data.ptr), array.nbytes // 4, int(k < len(counts))]
+            for k, (array, copy) in enumerate(zip(arrays, copies, strict=True))
+        ]
+        pieces, n_pieces = device.to_device(np.array(rows, np.int64)), np.int32(len(rows))
+        asked = device.to_device(np.array(expected, np.int64)), np.int32(len(expected))
+        word, self._alive = transport.control_words[:1], (arrays, copies)
+        hold, release = (device.kernel(verdict_program(), f"{name}_steps") for name in ("hold", "release"))
+        self.hold = hold.bind(1, THREADS, totals, *asked, word, pieces, n_pieces)
+        self.release = release.bind(1, THREADS, pieces, n_pieces)

@@ -219,6 +219,12 @@ class DevicePart:
         chosen = (self.bonded.chosen,) if self.bonded.n_terms else ()
         return (self.pairs.pairs.counters, *chosen, self.exclusions.pairs_found)
 
+    @property
+    def counts_of_work(self) -> list[Any]:
+        """Numbers on the device that all of a step goes by: of lists, of terms, and of what moves."""
+        chosen = [self.bonded.chosen] if self.bonded.n_terms else []
+        return [self.pairs.pairs.counters, *chosen, self.update.counts]
+
     @staticmethod
     def terms_in(counts: list[NDArray[Any]]) -> NDArray[np.int64]:
         """Number of terms of each kind and of excluded pairs, from all `counters` but the first."""

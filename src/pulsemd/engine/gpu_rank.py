@@ -186,6 +186,9 @@ class GpuRank(GpuSteps):
         self._start_forces(energies=False, waters_started=False)
         self._pairs.prune_ahead()
 
+    def advance_ahead(self, step: int, n: int, timer: PhaseTimer) -> None:
+        """Launch what `advance` is to do next before a `search_ahead` is complete: nothing here."""
+
     def search(self) -> None:
         """Put the atoms in order again and build the pair list; completes a `search_ahead`."""
         if self._ahead is None:

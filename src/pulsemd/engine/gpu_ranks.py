@@ -96,6 +96,7 @@ class GpuRanks(GpuSteps):
         self._search = PartSearch(transport, *with_lists, self._parts, self._ghost_stream)
         no_graph = "" if self._search.fields.starts_itself else f"the host starts {transport.name}"
         self._prepare_steps(options, no_graph, priorities=True)
+        self._ahead: tuple[int, int] | None = None  # steps launched behind a search
         for part in self._parts:
             part.update.set_step(system.step)
             part.update.set_start(system.step)
@@ -269,11 +270,29 @@ class GpuRanks(GpuSteps):
 
     # ---- steps --------------------------------------------------------------------------------------------------
 
+    def advance_ahead(self, step: int, n: int, timer: PhaseTimer) -> None:
+        """Launch the `n` steps, without energies, that `advance` is to make next, before a `search_ahead` is complete.
+
+        They do nothing if the search turns out not to be as usual on some rank, and `advance` launches them again.
+        """
+        if self._graphs is None or not self._search.can_be_followed:
+            return
+        before = self._first_step, self._step.first_step
+        self._first_step = self._step.first_step = step
+        self._run_steps(step, n, False, timer)
+        self._first_step, self._step.first_step = before
+        self._ahead = step, n
+
     def advance(self, step: int, n: int, energies: bool, timer: PhaseTimer) -> None:
         """Make `n` steps from `step` on; with `energies` those of the first."""
         if self._search.is_under_way:
             self.search()
-        super().advance(step, n, energies, timer)
+        ahead, self._ahead = self._ahead, None
+        if ahead is None or not self._search.was_usual:
+            super().advance(step, n, energies, timer)
+        else:
+            assert (*ahead, False) == (step, n, energies)
+            self._clock = step + n
         self._search.catch_up()
 
     def _set_step(self, step: int) -> None:

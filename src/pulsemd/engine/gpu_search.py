@@ -69,6 +69,8 @@ class PartSearch:
         Searches so far, and those of them without the host.
     cell : Cell
         Of the last search, or of the next one.
+    was_usual : bool
+        Whether the last complete search was as usual, on all ranks.
     """
 
     def __init__(
@@ -112,6 +114,7 @@ class PartSearch:
         self._channel_rows: Any = None
         self._rows: list[Any] = []
         self._under_way: Callable[[], list[Array]] | None = None
+        self._is_held = self.was_usual = False
         self._shared: tuple[list[ListCounts], list[int]] | None = None
         self._unread: list[Array] | None = None
 
@@ -142,6 +145,15 @@ class PartSearch:
         for part in self._parts if prune else ():
             part.pairs.note_pruned()
         self._under_way = self._mirror().take()
+        if self._verdict is not None and self._rigid:
+            self._verdict.hold()
+            self._is_held = self._verdict.can_hold
+
+    @property
+    def can_be_followed(self) -> bool:
+        """Whether steps may be launched behind the search under way before it is known to be as usual, which is likely;
+        the same on all ranks."""
+        return self._is_held and self.was_usual
 
     def again(self) -> None:
         """Search with the atoms where they are now; completes what `ahead` began.
@@ -225,6 +237,7 @@ class PartSearch:
             return migrate(control, self.grid, self._groups, rows[local])
 
         self._settle_in(self.transport.each(move), extents)
+        self.was_usual = False
 
     def _extent(self, part: DevicePart) -> float:
         x, slot_of_gid = (self.device.to_host(array) for array in (part.slots.x, part.slots.slot_of_gid))
@@ -331,6 +344,7 @@ class PartSearch:
         """Tell all processes what the search under way found, and whether steps before it failed; True if none did."""
         if self._shared is None:
             assert self._under_way is not None
+            self._release()
             lists, terms, found = self._finish(self._under_way())
             # The rest was counted but not written, or found no slot.
             fit = [part.pairs.pairs.fits for part in self._parts]
@@ -340,9 +354,10 @@ class PartSearch:
 
     def _complete(self) -> bool:
         """Finish the search under way; False if it has to be repeated through the host."""
-        if self.went_as_usual:
+        self.was_usual = self.went_as_usual
+        if self.was_usual:
             assert self._under_way is not None
-            self._unread, self._under_way = self._under_way(), None
+            self._unread, self._under_way, self._is_held = self._under_way(), None, False
             self.on_device += 1
             self.n_searches += 1
             return True
@@ -366,6 +381,15 @@ class PartSearch:
             most = (int(_FULL * n) for n in (room.owned, room.most, self.fields.capacity))
             self._verdict.expect(next(most), self._most_reach, *most)
         return True
+
+    def _release(self) -> None:
+        """Let steps work again after a search that was not as usual, from what it left."""
+        if self._is_held:
+            assert self._verdict is not None
+            self._verdict.release()
+            self._prepare_steps()
+            self.device.synchronize()  # graphs that those steps are part of may go
+            self._is_held = False
 
     def _launch_search(self, prune: bool) -> None:
         """All of a search: the same launches each time, until an array is replaced."""

@@ -117,6 +117,11 @@ class GpuSteps(ABC):
     def advance(self, step: int, n: int, energies: bool, timer: PhaseTimer) -> None:
         """Make `n` steps from `step` on; with `energies` those of the first."""
         self._set_clock(step)
+        self._run_steps(step, n, energies, timer)
+        self._clock = step + n
+
+    def _run_steps(self, step: int, n: int, energies: bool, timer: PhaseTimer) -> None:
+        """Launch them; the device is at the first of them by then."""
         phases = (step == self._first_step, (step - self._first_step) % PRUNE_INTERVAL)
         pattern = (n, energies, *phases, *coupling_phase(self.system.settings, step))
         if self._graphs is None:
@@ -124,7 +129,6 @@ class GpuSteps(ABC):
         else:
             work = partial(self._launch_steps, pattern, step, self._silent)
             timer.timed("steps", partial(self._graphs.run, pattern, n, work))
-        self._clock = step + n
 
     def _launch_steps(self, pattern: tuple[Any, ...], first: int, timer: PhaseTimer) -> None:
         n, energies = pattern[:2]

@@ -9,7 +9,7 @@ import numpy as np
 
 from pulsemd.device.mirror import Array
 from pulsemd.domain.gpu import DeviceDomains
-from pulsemd.domain.verdict import Row, Verdict, checks_of, columns_of
+from pulsemd.domain.verdict import HeldSteps, Row, Verdict, checks_of, columns_of
 from pulsemd.engine.gpu_part import DevicePart
 from pulsemd.kernels.search.gpu_layout import SUPERCLUSTER
 
@@ -32,6 +32,8 @@ class SearchVerdict:
     ----------
     totals : device array
         Read by the host after a search, for `is_usual`.
+    can_hold : bool
+        Whether steps that were launched behind a search can be made to do nothing; the same on all ranks.
     """
 
     def __init__(
@@ -42,12 +44,28 @@ class SearchVerdict:
         self._verdict = Verdict(transport, len(self._expected) - 1)
         self.totals = self._verdict.totals
         self.reject, self.launch = self._verdict.reject, self._verdict.launch
+        self.can_hold = all(part.update.only_listed for part in parts)
+        self._held: HeldSteps | None = None
 
     def bind(self, domains: DeviceDomains) -> None:
         """Judge searches by these domains; none is usual before `expect`."""
         self._found = domains.found
         n_checks = self._parts[0].pairs.pairs.counters.size + self._found.shape[1] + 4
         self._verdict.bind([self._columns(k) for k in range(len(self._parts))], n_checks)
+        if self.can_hold:
+            counts = [array for part in self._parts for array in part.counts_of_work]
+            others = [array for part in self._parts for array in part.update.carried]
+            self._held = HeldSteps(self._transport, self.totals, self._expected, counts, others)
+
+    def hold(self) -> None:
+        """Launch what makes steps behind it do nothing if the search was not as usual."""
+        if self._held is not None:
+            self._held.hold()
+
+    def release(self) -> None:
+        """After such a search: let steps work again, as if none had been launched."""
+        if self._held is not None:
+            self._held.release()
 
     def _columns(self, k: int) -> list[Row]:
         """Atoms that arrived, terms of each kind, excluded pairs."""

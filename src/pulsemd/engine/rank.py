@@ -113,6 +113,9 @@ class Rank:
     def search_ahead(self) -> None:
         """Nothing: here a search begins when it is made."""
 
+    def advance_ahead(self, step: int, n: int, timer: PhaseTimer) -> None:
+        """Launch what `advance` is to do next before a `search_ahead` is complete: nothing here."""
+
     def search(self) -> None:
         """Migrate, plan the halo, build the pair list; collective.
 

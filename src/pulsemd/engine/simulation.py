@@ -136,6 +136,8 @@ class Simulation:
                 if fresh:
                     self.timer.timed("search", self.rank.search_ahead)
                 asked = at_search if wants is None or wants(self.step) else None
+                if fresh and asked is None:
+                    self._advance_ahead(last)
                 self._deliver()
                 if asked is not None and asked(self.step):
                     break
@@ -143,10 +145,20 @@ class Simulation:
                     self.timer.timed("search", self.rank.search)
                     self._searched = self.step
             with self.timer.between_searches():
-                self._run_to(min(last, self.step - self.step % self.nstlist + self.nstlist))
+                self._run_to(self._end_of_list(last))
         self.timer.timed("wait", self.rank.wait)
         self._deliver()
         return self.step - first
+
+    def _end_of_list(self, last: int) -> int:
+        """The next step that begins with a search, or the last one."""
+        return min(last, self.step - self.step % self.nstlist + self.nstlist)
+
+    def _advance_ahead(self, last: int) -> None:
+        """Let steps follow the search under way at once, unless somebody is to be told of the first of them."""
+        if not any(r.due(self.step) for r in self.reporters):
+            n = steps_to_next(self.reporters, self.step, self._end_of_list(last))
+            self.rank.advance_ahead(self.step, n, self.timer)
 
     def _run_to(self, end: int) -> None:
         """Make the steps before `end`, none of which begins with a search."""

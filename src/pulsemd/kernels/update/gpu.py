@@ -69,6 +69,8 @@ class GpuUpdate:
         `UpdateConstants.step`.
     control : (k,) int64, device
         The record of control.py.
+    counts : (2,) int32, device
+        Rigid waters and free atoms of a rank of several.
     networks : GpuNetworks or None
     kinetic : GpuKinetic
     noise : GpuNoise or None
@@ -103,7 +105,7 @@ class GpuUpdate:
         self._site_weights = device.to_device(sites.weights, np.float64)
         self._site_slots = device.empty(sites.atoms.shape, np.int32)
         self._free = device.empty(max(self.n_free, 1), np.int32)
-        self._counts = device.zeros(2, np.int32)
+        self.counts = device.zeros(2, np.int32)
         self.control = device.to_device(first_control(len(constants.thermostats), constants.kick))
         self.kinetic = GpuKinetic(device, constants, self.control, fixed)
         self._sites = GpuSites(device, others, self._step, self.control, fixed) if len(others) else None
@@ -150,7 +152,7 @@ class GpuUpdate:
             self._make_room(slots, forces, len(rows))
         self._old.data.copy_from_device_async(rows.data, rows.nbytes, self.device.stream)
         self._reorder()
-        self.device.clear(self._counts)
+        self.device.clear(self.counts)
         self._list_groups()
 
     def _make_room(self, slots: Slots, forces: Any, n_rows: int) -> None:
@@ -172,7 +174,7 @@ class GpuUpdate:
         )  # fmt: skip
         self._list_groups = device.kernel(slots_program(), "list_groups").bind(
             blocks, _SLOT_THREADS, slots.gid, n, self._role, self._water_atoms, slots.slot_of_gid,
-            self._waters, self._free, self._counts, slots.counters, self._site_atoms, np.int32(self._n_sites),
+            self._waters, self._free, self.counts, slots.counters, self._site_atoms, np.int32(self._n_sites),
             self._site_slots,
         )  # fmt: skip
 
@@ -294,6 +296,18 @@ class GpuUpdate:
         return stars_at_most and self._sites is None and self.noise is None
 
     @property
+    def only_listed(self) -> bool:
+        """Whether a step changes the positions and velocities of listed or owned atoms alone: of none, if `counts` and
+        the counters of the search are 0."""
+        return self.noise is None and self._full is None and self.kinetic.n_baths == 1
+
+    @property
+    def carried(self) -> list[Any]:
+        """What one step leaves to the next one besides positions and velocities, device arrays."""
+        chains = self.kinetic.chains
+        return [self.control] if chains is None else [self.control, chains.variables]
+
+    @property
     def can_exchange(self) -> bool:
         """Whether `move` can be given a ``halo``."""
         only_waters = self.n_free == 0 and self.n_groups == 0
@@ -410,7 +424,7 @@ class GpuUpdate:
         """The most rigid waters and free atoms there can be, and where their numbers are if they change at searches."""
         if self._slots.counters is None:
             return self.n_waters, self.n_free, None
-        return min(self.n_waters, self._capacity // 3), min(self.n_free, self._capacity), self._counts
+        return min(self.n_waters, self._capacity // 3), min(self.n_free, self._capacity), self.counts
 
     def _bind_move(
         self, offset: int, coupled: bool, energies: bool, overlap: bool, noise: bool, halo: int | None
