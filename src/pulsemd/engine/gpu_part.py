@@ -225,6 +225,18 @@ class DevicePart:
         chosen = [self.bonded.chosen] if self.bonded.n_terms else []
         return [self.pairs.pairs.counters, *chosen, self.update.counts]
 
+    @property
+    def goes_by_counts(self) -> bool:
+        """Whether steps leave positions and velocities alone as long as those are 0."""
+        at_half_steps = not self.system.settings.full_steps
+        return self.update.noise is None and self.update.kinetic.n_baths == 1 and at_half_steps
+
+    @property
+    def carried(self) -> list[Any]:
+        """What one step leaves to the next one besides positions, velocities and forces, on the device."""
+        chains = self.update.kinetic.chains
+        return [self.update.control, *([] if chains is None else [chains.variables])]
+
     @staticmethod
     def terms_in(counts: list[NDArray[Any]]) -> NDArray[np.int64]:
         """Number of terms of each kind and of excluded pairs, from all `counters` but the first."""

@@ -22,7 +22,8 @@ from pulsemd.domain.migrate import migrate
 from pulsemd.domain.plan import LocalDomain, build_halo
 from pulsemd.engine.gpu_fields import GRAPH_RUNGS, DeviceFields
 from pulsemd.engine.gpu_part import DevicePart
-from pulsemd.engine.gpu_verdict import SearchVerdict
+from pulsemd.engine.gpu_sums import sum_over_processes
+from pulsemd.engine.gpu_verdict import SearchVerdict, check_terms
 from pulsemd.engine.local import exclusion_pairs
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.rank import GROWTH
@@ -146,13 +147,11 @@ class PartSearch:
             part.pairs.note_pruned()
         self._under_way = self._mirror().take()
         if self._verdict is not None and self._rigid:
-            self._verdict.hold()
-            self._is_held = self._verdict.can_hold
+            self._is_held = self._verdict.hold()
 
     @property
     def can_be_followed(self) -> bool:
-        """Whether steps may be launched behind the search under way before it is known to be as usual, which is likely;
-        the same on all ranks."""
+        """Whether steps may follow the search under way before it is known to be as usual; the same on all ranks."""
         return self._is_held and self.was_usual
 
     def again(self) -> None:
@@ -214,7 +213,7 @@ class PartSearch:
         topology, system = self.system.topology, self.system
         pairs = exclusion_pairs(topology.exclusion_offset, topology.exclusion_atoms)
         expected = count_within(system.x, pairs, system.box, self._r_list)
-        (found,) = self._sum([sum(counts.excluded for counts in self.counts)])
+        (found,) = sum_over_processes(self.transport, [sum(counts.excluded for counts in self.counts)])
         if found != expected:
             raise DomainError(
                 f"the pair lists of all ranks hold {found} excluded pairs, the topology {expected}; a pair is lost or "
@@ -291,8 +290,8 @@ class PartSearch:
         lists, terms, _ = self._finish(self._mirror().take()())
         places = [part.places_of(domain) for part, domain in zip(self._parts, domains, strict=True)]
         self.fields.bind(plans, places, self._room.most, grown)
-        *terms, stale = self._sum([*terms, int(self._grids_are_stale)])
-        self._check_terms(terms)
+        *terms, stale = sum_over_processes(self.transport, [*terms, int(self._grids_are_stale)])
+        check_terms(self.n_searches, self._kinds, terms, self._expected_terms)
         self._host_is_next = bool(stale)  # other columns may need more slots than there are
         self._stay_on_device(domains[0].halo_width)
         self._prepare_steps()
@@ -349,7 +348,8 @@ class PartSearch:
             # The rest was counted but not written, or found no slot.
             fit = [part.pairs.pairs.fits for part in self._parts]
             arrived = int(np.minimum(found[fit, 0], self._room.owned).sum())
-            self._shared = lists, self._sum([*terms, arrived, *self._state(found), int(failed)])
+            numbers = [*terms, arrived, *self._state(found), int(failed)]
+            self._shared = lists, sum_over_processes(self.transport, numbers)
         return self._shared[1][-1] == 0
 
     def _complete(self) -> bool:
@@ -384,8 +384,7 @@ class PartSearch:
 
     def _release(self) -> None:
         """Let steps work again after a search that was not as usual, from what it left."""
-        if self._is_held:
-            assert self._verdict is not None
+        if self._is_held and self._verdict is not None:
             self._verdict.release()
             self._prepare_steps()
             self.device.synchronize()  # graphs that those steps are part of may go
@@ -495,29 +494,3 @@ class PartSearch:
     @property
     def _expected_terms(self) -> list[int]:
         return [len(self._terms.atoms[kind]) for kind in self._kinds]
-
-    def _check_terms(self, found: list[int]) -> None:
-        """Every bonded term must belong to one rank, and every excluded pair."""
-        expected = self._expected_terms
-        if found != expected:
-            wrong = ", ".join(
-                f"{n} of {m} {kind}"
-                for kind, n, m in zip(self._kinds, found, expected, strict=True)
-                if n != m
-            )
-            raise DomainError(
-                f"search {self.n_searches}: all ranks together compute {wrong} terms; an atom has moved beyond the "
-                "halo, so the simulation is unstable or the halo too narrow"
-            )
-
-    def _sum(self, values: list[int]) -> list[int]:
-        return sum_over_processes(self.transport, values)
-
-
-def sum_over_processes(transport: GpuTransport, values: list[int]) -> list[int]:
-    """Sums over all processes of what each found; collective."""
-    if transport.n_local == transport.size:
-        return list(values)
-    nothing = [0] * len(values)
-    shares = transport.each(lambda local, control: control.allgather(values if local == 0 else nothing))[0]
-    return [int(n) for n in np.sum(np.array(shares, np.int64), axis=0)]

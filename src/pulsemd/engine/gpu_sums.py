@@ -104,3 +104,12 @@ class SumsOfRanks:
 
     def _copy(self, source: Any, target: Any) -> None:
         target.data.copy_from_device_async(source.data, source.nbytes, self._device.stream)
+
+
+def sum_over_processes(transport: GpuTransport, values: list[int]) -> list[int]:
+    """Sums over all processes of what each found; collective."""
+    if transport.n_local == transport.size:
+        return list(values)
+    nothing = [0] * len(values)
+    shares = transport.each(lambda local, control: control.allgather(values if local == 0 else nothing))[0]
+    return [int(n) for n in np.sum(np.array(shares, np.int64), axis=0)]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pulsemd.base.errors import DomainError
 from pulsemd.device.mirror import Array
 from pulsemd.domain.gpu import DeviceDomains
 from pulsemd.domain.verdict import HeldSteps, Row, Verdict, checks_of, columns_of
@@ -44,7 +45,7 @@ class SearchVerdict:
         self._verdict = Verdict(transport, len(self._expected) - 1)
         self.totals = self._verdict.totals
         self.reject, self.launch = self._verdict.reject, self._verdict.launch
-        self.can_hold = all(part.update.only_listed for part in parts)
+        self.can_hold = all(part.goes_by_counts for part in parts)
         self._held: HeldSteps | None = None
 
     def bind(self, domains: DeviceDomains) -> None:
@@ -54,13 +55,14 @@ class SearchVerdict:
         self._verdict.bind([self._columns(k) for k in range(len(self._parts))], n_checks)
         if self.can_hold:
             counts = [array for part in self._parts for array in part.counts_of_work]
-            others = [array for part in self._parts for array in part.update.carried]
+            others = [array for part in self._parts for array in part.carried]
             self._held = HeldSteps(self._transport, self.totals, self._expected, counts, others)
 
-    def hold(self) -> None:
-        """Launch what makes steps behind it do nothing if the search was not as usual."""
+    def hold(self) -> bool:
+        """Launch what makes steps behind it do nothing if the search was not as usual; whether there is such a thing."""
         if self._held is not None:
             self._held.hold()
+        return self.can_hold
 
     def release(self) -> None:
         """After such a search: let steps work again, as if none had been launched."""
@@ -109,3 +111,21 @@ class SearchVerdict:
     def is_usual(self, totals: Array) -> bool:
         """Whether a search needs nothing more on any rank, and no rank failed before."""
         return bool(totals.tolist() == self._expected)
+
+
+def check_terms(search: int, kinds: Sequence[str], found: list[int], expected: list[int]) -> None:
+    """Every bonded term must belong to one rank, and every excluded pair.
+
+    Raises
+    ------
+    DomainError
+        If one does not.
+    """
+    if found != expected:
+        wrong = ", ".join(
+            f"{n} of {m} {kind}" for kind, n, m in zip(kinds, found, expected, strict=True) if n != m
+        )
+        raise DomainError(
+            f"search {search}: all ranks together compute {wrong} terms; an atom has moved beyond the halo, so the "
+            "simulation is unstable or the halo too narrow"
+        )

@@ -67,10 +67,8 @@ class GpuUpdate:
         In slots after `settle_in`; the fourth word is 0. Keeps its address until the capacity changes.
     step_constants : (2, 21) float64, device
         `UpdateConstants.step`.
-    control : (k,) int64, device
-        The record of control.py.
-    counts : (2,) int32, device
-        Rigid waters and free atoms of a rank of several.
+    control, counts : (k,) int64 and (2,) int32, device
+        The record of control.py; how many rigid waters and free atoms one rank of several has.
     networks : GpuNetworks or None
     kinetic : GpuKinetic
     noise : GpuNoise or None
@@ -294,18 +292,6 @@ class GpuUpdate:
         """Whether a move without the virial is one launch, but for what several thermostats do ahead of it."""
         stars_at_most = (self.n_groups == 0 or self._are_stars) and self.networks is None
         return stars_at_most and self._sites is None and self.noise is None
-
-    @property
-    def only_listed(self) -> bool:
-        """Whether a step changes the positions and velocities of listed or owned atoms alone: of none, if `counts` and
-        the counters of the search are 0."""
-        return self.noise is None and self._full is None and self.kinetic.n_baths == 1
-
-    @property
-    def carried(self) -> list[Any]:
-        """What one step leaves to the next one besides positions and velocities, device arrays."""
-        chains = self.kinetic.chains
-        return [self.control] if chains is None else [self.control, chains.variables]
 
     @property
     def can_exchange(self) -> bool:
