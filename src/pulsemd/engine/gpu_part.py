@@ -176,6 +176,7 @@ class DevicePart:
         gid = device.to_device(domain.gid)
         leader = device_leaders(device, domain)
         self.pairs.begin_search(rows[: domain.n_local], gid, box, r_list, r_inner, domain.n_owned, leader)
+        self.pairs.pairs.join()
         v = np.zeros((max(domain.n_owned, 1), 4), np.float32)
         v[: domain.n_owned, :3] = domain.atoms.v
         self._settle_in(forces, device.to_device(v))
@@ -183,7 +184,8 @@ class DevicePart:
     def begin_search_of(
         self, inbox: Inbox, n_owned: int, r_list: float, r_inner: float | None, forces: Any
     ) -> None:
-        """The same of the rows of an inbox, of which ``n_owned`` have room for owned atoms."""
+        """The same of the rows of an inbox, of which ``n_owned`` have room for owned atoms; the lists go on beside what
+        follows until `GpuSearch.join`."""
         rows = (inbox.x, inbox.gid)
         self.pairs.begin_search(*rows, self.box, r_list, r_inner, n_owned, inbox.leader, 0)
         self._settle_in(forces, inbox.v)
@@ -263,20 +265,21 @@ class DevicePart:
         return Storage(slots.x, self.update.velocities, slots.gid, slots.slot_of_gid, owned, slots.source)
 
     def set_aside(self) -> None:
-        """Before a search, keep what `searched` gives until the search is complete."""
-        self._copy([*self._kept, self.update.velocities], self._aside)
+        """Before a search, keep what `searched` gives until the search is complete; on the stream of ghosts."""
+        self._copy([*self._kept, self.update.velocities], self._aside, self._ghost_stream)
 
     def keep(self) -> None:
         """Keep a copy of the positions of this search."""
-        self._copy([self.slots.x, self.slots.gid], self._kept)
+        self._copy([self.slots.x, self.slots.gid], self._kept, self.device.stream)
 
     def note_kept(self) -> None:
         """The search whose positions were kept is complete."""
         self._kept_owned = self.pairs.pairs.all_counts[0].owned_superclusters
 
-    def _copy(self, sources: list[Any], targets: list[Any]) -> None:
+    @staticmethod
+    def _copy(sources: list[Any], targets: list[Any], stream: Any) -> None:
         for source, target in zip(sources, targets, strict=True):
-            target.data.copy_from_device_async(source.data, source.nbytes, self.device.stream)
+            target.data.copy_from_device_async(source.data, source.nbytes, stream)
 
     def prepare_steps(self) -> None:
         """What comes between a search and the first step."""

@@ -396,14 +396,18 @@ class PartSearch:
         assert domains is not None
         assert tables is not None
         assert barrier is not None
+        self.device.fork(self._ghost_stream)
         for part in self._parts:
             part.set_aside()
         domains.migrate()
         barrier.meet()
         domains.send_ghosts()
         barrier.meet()
+        self.device.join(self._ghost_stream)
         for part, inbox, f in zip(self._parts, domains.inboxes, self.fields.forces, strict=True):
             part.begin_search_of(inbox, self._room.owned, self._r_list, self._r_inner, f)
+            if prune:
+                part.pairs.prune_listed()
         tables.tell()
         domains.empty()
         barrier.meet()
@@ -412,9 +416,9 @@ class PartSearch:
             self.fields.steps.list_routes()
         for part in self._parts:
             part.count_terms()
-            if prune:
-                part.pairs.prune_all()
         self._prepare_steps()
+        for part in self._parts:
+            part.pairs.pairs.join()
         assert self._verdict is not None
         self._verdict.launch()
 

@@ -270,6 +270,11 @@ class GpuPairForces:
         for part in range(len(self.pairs.lists)):
             self.prune(part)
 
+    def prune_listed(self) -> None:
+        """`prune` every list where it is made; before `GpuSearch.join`."""
+        for part, stream in enumerate(self.pairs.streams):
+            self.prune(part, stream)
+
     def prune(self, part: int = 0, stream: Any = None, overlap: Wait | None = None) -> None:
         """From now on `forces` evaluates the listed tiles that have a pair within ``r_inner`` now, if that was given.
 

@@ -67,6 +67,8 @@ class GpuSearch:
         Owned atoms in the first superclusters, ghosts in the others.
     lists : list of ClusterList
         Pairs of two owned atoms; and with a region those with a ghost that belong to this rank.
+    streams : list
+        Where each is made: with a region on a stream of its own, which `join` ends, else on the main one (None).
     chunk : int
         Groups of a full entry.
     """
@@ -111,6 +113,7 @@ class GpuSearch:
         self.counters = device.zeros((1 + ghosts) * N_COUNTERS, np.int64)
         self.scale = device.empty(9, np.float32)
         self.lists: list[ClusterList] = []
+        self.streams = [device.new_stream() for _ in range(2)] if ghosts else [None]
 
     @property
     def grid_is_stale(self) -> bool:
@@ -164,7 +167,8 @@ class GpuSearch:
         leader: Any = None,
         most: int | None = None,
     ) -> None:
-        """Launch a search without waiting; the atoms are in `slots` in stream order, the list may lack room.
+        """Launch a search without waiting; the atoms are in `slots` in stream order, the lists, which may lack room,
+        after `join`.
 
         Parameters
         ----------
@@ -211,14 +215,24 @@ class GpuSearch:
         DomainError
             If an atom was given twice; with a region see `fits`.
         """
-        values = self.device.to_host(self.counters) if counters is None else counters
+        values = self._read_counters() if counters is None else counters
         while self._grow(self._as_counts(values)):
             self._list_pairs()
-            values = self.device.to_host(self.counters)
+            values = self._read_counters()
         self.accept(values)
         self._check()
         self._note_density(self.counts)
         return self.counts
+
+    def join(self) -> None:
+        """Let the main stream go on only after the lists and what else was launched on their streams."""
+        for stream in self.streams:
+            if stream is not None:
+                self.device.join(stream)
+
+    def _read_counters(self) -> np.ndarray:
+        self.join()
+        return self.device.to_host(self.counters)
 
     def accept(self, counters: np.ndarray) -> None:
         """The end of a search whose counters are within `usual_counters`: lists and columns stay as they are."""
@@ -400,7 +414,9 @@ class GpuSearch:
     def _list_pairs(self) -> None:
         if not self._bound_lists:
             self._bound_lists = [self._bind_list(pairs, part > 0) for part, pairs in enumerate(self.lists)]
-        for launch in self._bound_lists:
+        for stream, launch in zip(self.streams, self._bound_lists, strict=True):
+            if stream is not None:
+                self.device.fork(stream)
             launch()
 
     def _bind_list(self, pairs: ClusterList, with_ghosts: bool) -> Callable[[], None]:
@@ -412,7 +428,7 @@ class GpuSearch:
             self.super_center, self._super_half, self._super_extent, self._exclusion_offset,
             self._exclusion_atoms, pairs.entries, pairs.groups, pairs.masks, pairs.words,
             pairs.counters, *(np.int64(room) for room in pairs.room), np.int32(self._max_super),
-            self.counters, slots.leader,
+            self.counters, slots.leader, stream=self.streams[with_ghosts],
         )  # fmt: skip
 
     def _unbind(self) -> None:
