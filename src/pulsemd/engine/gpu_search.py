@@ -102,8 +102,9 @@ class PartSearch:
             self._verdict = SearchVerdict(transport, parts, self._groups.n_atoms, self._expected_terms)
         kind = np.int64 if options.precision == "reproducible" else np.float32
         self.fields = DeviceFields(transport, system, parts, kind, ghost_stream, self._may_stay)
-        # Else the constants of a box go to the device at each search.
-        self._rigid = system.settings.pcoupl == "no"
+        self._rigid = (
+            system.settings.pcoupl == "no"
+        )  # else constants of the box go to the device at each search
         self._domains: DeviceDomains | None = None
         self._tables: DirectTables | None = None
         self._room = Room(0, 0, 0)
@@ -348,6 +349,8 @@ class PartSearch:
             # The rest was counted but not written, or found no slot.
             fit = [part.pairs.pairs.fits for part in self._parts]
             arrived = int(np.minimum(found[fit, 0], self._room.owned).sum())
+            numbers = [*terms, arrived, *self._state(found), int(failed)]
+            self._shared = lists, sum_over_processes(self.transport, numbers)
             numbers = [*terms, arrived, *self._state(found), int(failed)]
             self._shared = lists, sum_over_processes(self.transport, numbers)
         return self._shared[1][-1] == 0

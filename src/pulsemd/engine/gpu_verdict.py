@@ -59,7 +59,7 @@ class SearchVerdict:
             self._held = HeldSteps(self._transport, self.totals, self._expected, counts, others)
 
     def hold(self) -> bool:
-        """Launch what makes steps behind it do nothing if the search was not as usual; whether there is such a thing."""
+        """Launch what makes steps behind it do nothing if the search was not as usual; whether that exists."""
         if self._held is not None:
             self._held.hold()
         return self.can_hold
