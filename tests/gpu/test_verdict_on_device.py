@@ -12,6 +12,7 @@ from pulsemd.engine.gpu_ranks import GpuRanks
 from pulsemd.engine.gpu_search import PartSearch
 from pulsemd.engine.gpu_verdict import SearchVerdict
 from pulsemd.halo.device.local import local_transports
+from pulsemd.schedule.graphs import StepGraphs
 from systems import bundled_system
 from test_engine_ranks import on_one, on_ranks
 
@@ -97,6 +98,27 @@ def test_steps_launched_behind_a_search_that_was_not_as_usual_are_made_again(dev
     assert ranks.trajectory_hash() == alone.trajectory_hash()
     assert launched == [6, 8, 12, 14, 16, 20, 22]
     assert usual == [6, 12, 14, 20, 22]
+
+
+def test_a_list_lifetime_is_two_graphs_before_the_host_reads_once(device, monkeypatch):
+    order = []
+    run, words = StepGraphs.run, PartSearch.words
+
+    def note_run(graphs, pattern, n_steps, work):
+        order.append("steps" if n_steps else "search")
+        run(graphs, pattern, n_steps, work)
+
+    def note_words(search):
+        found = words(search)
+        if found is not None and order[-1] != "read":
+            order.append("read")
+        return found
+
+    monkeypatch.setattr(StepGraphs, "run", note_run)
+    monkeypatch.setattr(PartSearch, "words", note_words)
+    ranks = on_ranks(bundled_system(nstlist=2), 2, "reproducible")
+    ranks.run(10)
+    assert order == ["steps", *["search", "read", "steps"] * 2, *["search", "steps", "read"] * 2]
 
 
 def test_all_but_the_first_search_on_the_device_are_as_usual(device, monkeypatch):

@@ -102,9 +102,7 @@ class PartSearch:
             self._verdict = SearchVerdict(transport, parts, self._groups.n_atoms, self._expected_terms)
         kind = np.int64 if options.precision == "reproducible" else np.float32
         self.fields = DeviceFields(transport, system, parts, kind, ghost_stream, self._may_stay)
-        self._rigid = (
-            system.settings.pcoupl == "no"
-        )  # else constants of the box go to the device at each search
+        self._rigid = system.settings.pcoupl == "no"  # else its constants go to the device at each search
         self._domains: DeviceDomains | None = None
         self._tables: DirectTables | None = None
         self._room = Room(0, 0, 0)
@@ -346,11 +344,8 @@ class PartSearch:
             assert self._under_way is not None
             self._release()
             lists, terms, found = self._finish(self._under_way())
-            # The rest was counted but not written, or found no slot.
-            fit = [part.pairs.pairs.fits for part in self._parts]
-            arrived = int(np.minimum(found[fit, 0], self._room.owned).sum())
-            numbers = [*terms, arrived, *self._state(found), int(failed)]
-            self._shared = lists, sum_over_processes(self.transport, numbers)
+            fit = [part.pairs.pairs.fits for part in self._parts]  # else atoms found no slot
+            arrived = int(np.minimum(found[fit, 0], self._room.owned).sum())  # others were not written
             numbers = [*terms, arrived, *self._state(found), int(failed)]
             self._shared = lists, sum_over_processes(self.transport, numbers)
         return self._shared[1][-1] == 0
