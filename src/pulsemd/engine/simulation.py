@@ -158,7 +158,8 @@ class Simulation:
         """Let steps follow the search under way at once, unless somebody is to be told of the first of them."""
         if not any(r.due(self.step) for r in self.reporters):
             n = steps_to_next(self.reporters, self.step, self._end_of_list(last))
-            self.rank.advance_ahead(self.step, n, self.timer)
+            with self.timer.between_searches():
+                self.rank.advance_ahead(self.step, n, self.timer)
 
     def _run_to(self, end: int) -> None:
         """Make the steps before `end`, none of which begins with a search."""
