@@ -81,7 +81,7 @@ def test_steps_launched_behind_a_search_that_was_not_as_usual_are_made_again(dev
         if ranks.step in (8, 16):  # something of the last rank is not as expected
             with verdict._transport.device.current():
                 verdict.totals[:1].set(np.ones(1, np.int64))
-        hold(verdict)
+        return hold(verdict)
 
     system = bundled_system(nstlist=2, nstcomm=2, nsttcouple=2)
     alone = on_one(system, "reproducible")
