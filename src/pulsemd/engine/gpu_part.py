@@ -230,8 +230,9 @@ class DevicePart:
     @property
     def goes_by_counts(self) -> bool:
         """Whether steps leave positions and velocities alone as long as those are 0."""
-        at_half_steps = not self.system.settings.full_steps
-        return self.update.noise is None and self.update.kinetic.n_baths == 1 and at_half_steps
+        system, one_bath = self.system, self.update.kinetic.n_baths == 1
+        stops_groups = system.held_group_of_atom is not None
+        return not (stops_groups or system.settings.full_steps) and one_bath and self.update.noise is None
 
     @property
     def carried(self) -> list[Any]:
