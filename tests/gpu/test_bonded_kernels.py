@@ -103,7 +103,7 @@ def test_bonded_terms_on_device_equal_cpu(device, names, fixed):
     assert gpu.bad_atom() == -1
     unit = 2.0**-32 if fixed else 1.0
     largest = np.abs(f * unit).max()
-    rounded = 1e-11 if fixed else 6e-8 * max(5, len(names))  # a float sum of the terms of all kinds, in any order
+    rounded = 1e-11 if fixed else 6e-8 * max(5, len(names))  # floats of all kinds, added in any order
     np.testing.assert_allclose(mine * unit, f * unit, rtol=0, atol=rounded * largest)
     unit = 2.0**-20 if fixed else 1.0
     np.testing.assert_allclose(mine_sums * unit, sums * unit, rtol=1e-10, atol=2e-3 if fixed else 1e-6)
