@@ -24,7 +24,7 @@ def test_rows_of_a_bench_are_written_with_one_hash_times_and_exposed_waits(devic
         atoms=(3000,),
         rungs=("nvshmem-fused", "nvshmem-step"),
         without_graphs=True,
-        nstlist=4,
+        nstlist=(4,),
         lifetimes=1,
         repeats=1,
         check=8,
@@ -51,7 +51,7 @@ def test_a_rung_that_cannot_be_used_is_a_row_that_says_why(device, monkeypatch, 
         raise TransportError(f"--transport {name}: no")
 
     monkeypatch.setattr(md_bench, "open_rung", refuse)
-    bench = MdBench(("water",), (3000,), ("mpi",), nstlist=4, repeats=0, check=0, alone=False)
+    bench = MdBench(("water",), (3000,), ("mpi",), nstlist=(4,), repeats=0, check=0, alone=False)
     (row,) = measure(GpuWorld(loopback_world(2), device, timeout=240.0), bench)
     assert (row["transport"], row["path"]) == ("mpi", "failed: --transport mpi: no")
     said = capsys.readouterr().err
@@ -60,10 +60,18 @@ def test_a_rung_that_cannot_be_used_is_a_row_that_says_why(device, monkeypatch, 
 
 def test_every_grid_of_as_many_cells_as_ranks_has_a_row(device):
     grids = ((1, 1, 2), (1, 2, 2), (2, 1, 1))
-    bench = MdBench(("water",), (3000,), ("nvshmem-fused",), grids=grids, nstlist=4, repeats=0, check=4)
+    bench = MdBench(("water",), (3000,), ("nvshmem-fused",), grids=grids, nstlist=(4,), repeats=0, check=4)
     rows = measure(GpuWorld(loopback_world(2), device, timeout=240.0), bench)
     assert [row["grid"] for row in rows] == ["1x1x1", "1x1x2", "2x1x1"]
     assert len({row["trajectory_hash"] for row in rows}) == 1
+
+
+def test_every_number_of_steps_between_searches_has_a_row_on_one_gpu_and_on_all(device):
+    bench = MdBench(("water",), (3000,), ("nvshmem-fused",), nstlist=(2, 4), repeats=0, check=4)
+    rows = measure(GpuWorld(loopback_world(2), device, timeout=240.0), bench)
+    assert [(row["n_ranks"], row["nstlist"]) for row in rows] == [(1, 2), (1, 4), (2, 2), (2, 4)]
+    one, two = rows[:2], rows[2:]
+    assert [row["trajectory_hash"] for row in one] == [row["trajectory_hash"] for row in two]
 
 
 def test_a_grid_that_does_not_fit_the_box_is_a_row_that_says_why(device, monkeypatch):
@@ -77,7 +85,7 @@ def test_a_grid_that_does_not_fit_the_box_is_a_row_that_says_why(device, monkeyp
     monkeypatch.setattr(md_bench, "_row", refuse)
     grids = ((2, 1, 1), (1, 1, 2))
     bench = MdBench(
-        ("water",), (3000,), ("nvshmem-fused",), grids=grids, nstlist=4, repeats=0, check=4, alone=False
+        ("water",), (3000,), ("nvshmem-fused",), grids=grids, nstlist=(4,), repeats=0, check=4, alone=False
     )
     rows = measure(GpuWorld(loopback_world(2), device, timeout=240.0), bench)
     assert [(row["grid"], row["path"]) for row in rows] == [

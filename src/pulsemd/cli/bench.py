@@ -36,15 +36,15 @@ _SHOWN: Final = (
 
 
 _SHOWN_OF_MD: Final = (
-    "system", "n_atoms", "n_ranks", "grid", "plan", "transport", "path", "graph", "us_per_step", "us_min", "us_max",
-    "us_searches", "us_exposed", "us_idle", "host_blocking_waits", "trajectory_hash",
+    "system", "n_atoms", "nstlist", "n_ranks", "grid", "plan", "transport", "path", "graph", "us_per_step", "us_min",
+    "us_max", "us_searches", "us_exposed", "us_idle", "host_blocking_waits", "trajectory_hash",
 )  # fmt: skip
 
 
 def bench_md(args: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
     if (
-        min(*args.atoms, *args.ranks_per_gpu, args.nstlist, args.lifetimes) < 1
+        min(*args.atoms, *args.ranks_per_gpu, *args.nstlist, args.lifetimes) < 1
         or min(args.repeats, args.check) < 0
     ):
         raise ConfigError(
@@ -63,7 +63,7 @@ def bench_md(args: argparse.Namespace) -> int:
             plans=tuple(args.plan),
             grids=tuple(args.grid),
             without_graphs=args.no_graph,
-            nstlist=args.nstlist,
+            nstlist=tuple(args.nstlist),
             lifetimes=args.lifetimes,
             repeats=args.repeats,
             check=args.check,

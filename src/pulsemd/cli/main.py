@@ -191,7 +191,9 @@ def _add_bench_md(md: argparse.ArgumentParser) -> None:
         help="each for as many ranks as it has cells",
     )
     md.add_argument("--no-graph", action="store_true", help="also without graphs")
-    md.add_argument("--nstlist", type=int, default=100, help="steps between searches (100)")
+    md.add_argument(
+        "--nstlist", type=int, nargs="+", default=[100], metavar="N", help="steps between searches (100)"
+    )
     md.add_argument("--lifetimes", type=int, default=5, help="list lifetimes of one repeat (5)")
     md.add_argument("--repeats", type=int, default=5, help="of which the median is taken (5; 0: no times)")
     md.add_argument("--check", type=int, default=200, help="steps of the hash (200; 0: none)")

@@ -60,7 +60,8 @@ class MdBench:
         Cells along a, b, c: all that have as many cells as there are ranks; if none has, the grid is chosen.
     without_graphs : bool
         Rungs whose steps are CUDA graphs also without them.
-    nstlist : int
+    nstlist : tuple of int
+        Steps between two searches.
     lifetimes, repeats : int
         List lifetimes of a repeat, and repeats, of which the median is taken; 0 repeats: no times.
     check : int
@@ -81,7 +82,7 @@ class MdBench:
     plans: tuple[PlanKind, ...] = ("direct",)
     grids: tuple[tuple[int, int, int], ...] = ()
     without_graphs: bool = False
-    nstlist: int = 100
+    nstlist: tuple[int, ...] = (100,)
     lifetimes: int = 5
     repeats: int = 5
     check: int = 200
@@ -119,7 +120,7 @@ def measure(world: GpuWorld, bench: MdBench) -> list[dict[str, Any]]:
     for name in bench.systems:
         for n_atoms in bench.atoms:
             _tell(world.process, f"building {name}, {n_atoms} atoms")
-            system = liquid(name, n_atoms, bench.nstlist)
+            system = liquid(name, n_atoms, bench.nstlist[0])
             for found in _rows(world, replace(bench, systems=(name,)), system):
                 rows.append(dict.fromkeys(COLUMNS, "") | bench.about | found)
                 rows[-1] |= {"system": name, "n_atoms": system.topology.n_atoms}
@@ -136,7 +137,17 @@ def _tell(first: int, text: str) -> None:
 
 def _keep(bench: MdBench, row: dict[str, Any], n_gpus: int) -> None:
     """Say and write what is known: a launch that fails later loses nothing."""
-    shown = ("system", "n_atoms", "n_ranks", "transport", "path", "graph", "us_per_step", "us_exposed")
+    shown = (
+        "system",
+        "n_atoms",
+        "nstlist",
+        "n_ranks",
+        "transport",
+        "path",
+        "graph",
+        "us_per_step",
+        "us_exposed",
+    )
     print(*(row[name] for name in (*shown, "trajectory_hash")), file=sys.stderr, flush=True)
     if bench.out is None:
         return
@@ -155,16 +166,19 @@ def _keep(bench: MdBench, row: dict[str, Any], n_gpus: int) -> None:
 
 def _rows(world: GpuWorld, bench: MdBench, system: System) -> Iterator[dict[str, Any]]:
     here = {"device": world.device.name, "n_gpus": world.n_processes, "n_ranks": world.size}
-    if bench.alone:
-        yield here | {"n_gpus": 1, "n_ranks": 1} | _alone(world, bench, system)
+    systems = [
+        replace(system, settings=replace(system.settings, nstlist=nstlist)) for nstlist in bench.nstlist
+    ]
+    for each in systems if bench.alone else ():
+        yield here | {"n_gpus": 1, "n_ranks": 1} | _alone(world, bench, each)
     for plan in bench.plans:
         for rung in bench.rungs:
             named = here | {"plan": plan, "transport": rung}
             _tell(world.process, f"starting {rung}, {plan} plan, {system.topology.n_atoms} atoms")
             try:
                 with open_rung(world, rung) as gpu:
-                    for options in _ways(world, bench, rung, plan):
-                        yield named | _way(control_of(gpu), system, bench, options)
+                    for each, options in product(systems, _ways(world, bench, rung, plan)):
+                        yield named | _way(control_of(gpu), each, bench, options)
             except TransportError as error:
                 if isinstance(error, PeerError):
                     raise
@@ -201,7 +215,7 @@ def _way(transport: Transport, system: System, bench: MdBench, options: RunOptio
         return _row(transport, system, bench, options)
     except DomainError as error:
         grid = "x".join(map(str, options.grid)) if options.grid else ""
-        return {"grid": grid, "path": f"failed: {error}"}
+        return {"grid": grid, "nstlist": system.settings.nstlist, "path": f"failed: {error}"}
 
 
 def _row(transport: Transport, system: System, bench: MdBench, options: RunOptions) -> dict[str, Any]:
@@ -236,7 +250,7 @@ def _hash(transport: Transport, system: System, steps: int, options: RunOptions)
 def _times(transport: Transport, system: System, bench: MdBench, options: RunOptions) -> dict[str, Any]:
     _tell(transport.rank, f"{transport.name}: warming up")
     simulation = _warm(transport, system, bench, options)
-    steps = bench.lifetimes * bench.nstlist
+    steps = bench.lifetimes * simulation.nstlist
     times, searches = [], []
     waits = _host_waits(transport)
     _tell(transport.rank, f"{transport.name}: {bench.repeats} times {steps} steps")
@@ -273,7 +287,7 @@ def _warm(transport: Transport, system: System, bench: MdBench, options: RunOpti
     simulation = Simulation(transport, system, options)
     simulation.warm_up()
     graphs = options.graph and transport.name in ("loopback", *GRAPH_RUNGS)
-    simulation.run((_WARM if graphs else 1) * bench.nstlist)
+    simulation.run((_WARM if graphs else 1) * simulation.nstlist)
     return simulation
 
 
@@ -307,4 +321,5 @@ def _exposure(transport: Transport, system: System, bench: MdBench, options: Run
 
 def _trace_name(bench: MdBench, system: System, transport: Transport, graph: bool) -> str:
     size = f"{bench.systems[0]}-{system.topology.n_atoms}__{transport.size}-ranks"
-    return f"trace__{size}__{transport.name}{'-graph' if graph else ''}.json"
+    how = f"__nstlist-{system.settings.nstlist}" * (len(bench.nstlist) > 1) + "-graph" * graph
+    return f"trace__{size}__{transport.name}{how}.json"
