@@ -14,7 +14,7 @@ from pulsemd.engine.gpu_verdict import SearchVerdict
 from pulsemd.halo.device.local import local_transports
 from pulsemd.schedule.graphs import StepGraphs
 from systems import bundled_system
-from test_engine_ranks import on_one, on_ranks
+from test_engine_ranks import gas_without_forces, move_to_lower_corners, on_one, on_ranks
 
 pytestmark = pytest.mark.gpu
 
@@ -98,6 +98,36 @@ def test_steps_launched_behind_a_search_that_was_not_as_usual_are_made_again(dev
     assert ranks.trajectory_hash() == alone.trajectory_hash()
     assert launched == [6, 8, 12, 14, 16, 20, 22]
     assert usual == [6, 12, 14, 20, 22]
+
+
+@pytest.mark.parametrize("rung", ["nvshmem-fused", "nvshmem-step"])
+def test_steps_behind_a_search_without_slots_exchange_no_rows_it_did_not_place(
+    device, tmp_path, monkeypatch, rung
+):
+    monkeypatch.setattr(gpu_fields, "FEW_RANKS", 8)
+    empty, followed, ahead = type(device).empty, [], GpuRanks.advance_ahead
+
+    def far_away(here, shape, dtype):
+        made = empty(here, shape, dtype)
+        if made.nbytes:
+            made.data.memset_async(0x7F, made.nbytes, here.stream)  # as a slot, beyond all memory
+        return made
+
+    def note_ahead(ranks, step, n, timer):
+        ahead(ranks, step, n, timer)
+        followed.extend([step] if ranks._ahead else [])
+
+    monkeypatch.setattr(type(device), "empty", far_away)
+    monkeypatch.setattr(GpuRanks, "advance_ahead", note_ahead)
+    ranks = on_ranks(gas_without_forces(tmp_path), 8, "reproducible", rung, plan="direct", grid=(2, 2, 2))
+    ranks.run(35)
+    with ranks.rank.device.current():
+        for part in ranks.rank._parts:
+            move_to_lower_corners(part)
+        part.update.velocities[:, :3] -= 800.0  # to the first rank, into rows that it never had
+    with pytest.raises(DomainError, match="ranks have room for 0 of 1728 atoms"):
+        ranks.run(20)
+    assert followed[-1] == 40
 
 
 def test_a_list_lifetime_is_two_graphs_before_the_host_reads_once(device, monkeypatch):

@@ -60,7 +60,8 @@ class DirectTables:
     ) -> None:
         self._transport, self._sizes = transport, (n_pulses, most, first_ghost)
         self._there = transport.region(4 * n_pulses * (most + 1))
-        self._slot_of_row = [transport.device.empty(n_rows, np.int32) for _ in transport.ranks]
+        # Zeros: steps may follow a search that lacked slots, though it gave rows none.
+        self._slot_of_row = [transport.device.zeros(n_rows, np.int32) for _ in transport.ranks]
 
     def bind(self, plans: Sequence[DirectPlan], forward: FusedChannel, reverse: FusedChannel) -> None:
         """Take the addresses of now; after each rebind of the channels."""
