@@ -42,6 +42,15 @@ def test_energy_of_topology_equals_gmx(here, capsys, case):
     assert energies["potential"] == pytest.approx(KNOWN[case], rel=2e-4, abs=2e-4)
 
 
+def test_energies_that_depend_on_seeds_are_the_same_each_time(capsys):
+    """The bundled settings have no ld-seed, so the thermostat of a run draws one."""
+    found = []
+    for _ in range(2):
+        assert main(["energy", "water", "--json"]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize("case", sorted(REFUSED))
 def test_energy_of_topology_beyond_common_core_exits_3_with_file_and_line(here, capsys, case):
     assert main(["energy", *words(case)]) == 3

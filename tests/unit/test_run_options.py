@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tomllib
+
 import pytest
 
 from pulsemd.base.errors import ConfigError
@@ -10,7 +12,23 @@ from pulsemd.cli.request import run_options
 from pulsemd.engine.options import RunOptions
 from pulsemd.halo import TRANSPORTS
 from pulsemd.halo.rungs import ladder
+from pulsemd.io.gromacs.mdp import read_settings
 from pulsemd.systems import system_files
+
+TABLE = """nsteps = 4
+rcoulomb = 1.0
+rvdw = 1.0
+[pulsemd]
+ranks = 1
+grid = [1, 1, 1]
+device = "cpu"
+transport = "loopback"
+plan = "staged"
+precision = "reproducible"
+timeout = 20.0
+checkpoint_minutes = 5
+max_hours = 1.5
+"""
 
 
 @pytest.mark.parametrize(
@@ -51,8 +69,35 @@ def test_table_of_a_settings_file_is_checked_before_anything_runs(tmp_path, caps
     settings.write_text(f"nsteps = 1\n[pulsemd]\n{line}\n")
     words = ["-c", files.configuration, "-p", files.topology, "-f", settings, "-o", tmp_path / "out"]
     assert main(["run", *map(str, words)]) == 2
-    assert f"error: {message}" in capsys.readouterr().err
+    assert f"error: {settings}:3: {message}" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_settings_that_are_saved_hold_the_flags_as_they_stand_in_a_toml_file(tmp_path):
+    (tmp_path / "run.toml").write_text(TABLE)
+    words = [
+        "run",
+        "water",
+        "-f",
+        str(tmp_path / "run.toml"),
+        "--plan",
+        "direct",
+        "-o",
+        str(tmp_path / "out"),
+    ]
+    assert main(words) == 0
+    saved = (tmp_path / "out" / "run.mdp").read_text()
+    settings, none = read_settings(tmp_path / "out" / "run.mdp")
+    assert (settings.nsteps, none) == (4, {})
+    table = tomllib.loads(saved[saved.index("; [pulsemd]") :].replace("; ", ""))["pulsemd"]
+    asked = tomllib.loads(TABLE)["pulsemd"] | {"plan": "direct"}
+    assert table == asked | {"ranks_per_gpu": 1, "positions": "whole", "xvg": False, "trajectory": "dcd"}
+
+
+def test_flag_that_replaces_a_key_of_the_table_is_not_blamed_on_the_file(tmp_path, capsys):
+    (tmp_path / "run.toml").write_text("[pulsemd]\nranks = 2\n")
+    assert main(["run", "water", "-f", str(tmp_path / "run.toml"), "--ranks", "0", "-o", "out"]) == 2
+    assert "error: ranks = 0: " in capsys.readouterr().err
 
 
 def test_grid_of_another_size_than_the_ranks_is_refused_before_they_start(tmp_path, capsys):

@@ -12,14 +12,13 @@ from time import monotonic, perf_counter
 from typing import Any
 
 from pulsemd.cli.outputs import write_positions
-from pulsemd.cli.request import RunRequest
+from pulsemd.cli.request import RunRequest, settings_of_run
 from pulsemd.engine.descent import Method
 from pulsemd.engine.keeper import Limits
 from pulsemd.engine.minimise import MAX_FORCE, Minimum, energies_of, minimise
 from pulsemd.engine.simulation import Simulation
 from pulsemd.halo import Transport
 from pulsemd.io.energies import EnergyWriter, write_xvg
-from pulsemd.io.gromacs.mdp_writer import to_mdp
 from pulsemd.io.output import write_whole
 from pulsemd.report.summary import rank_report, summarize, write_summary
 
@@ -41,7 +40,7 @@ def run_minimisation(
     with ExitStack() as stack:
         tell: Callable[[int, dict[str, float]], str] = _nothing
         if transport.rank == 0:
-            write_whole(out / "run.mdp", [to_mdp(s).encode()])
+            write_whole(out / "run.mdp", [settings_of_run(request, s)])
             writer = stack.enter_context(EnergyWriter(out / "energies.csv", energies_of(simulation)))
             tell = _Table(writer, limits, asked_to_stop)
         minimum = minimise(simulation, method, tell)

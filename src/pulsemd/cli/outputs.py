@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pulsemd.cli.request import RunRequest
+from pulsemd.cli.request import RunRequest, settings_of_run
 from pulsemd.engine.energies import RUN_NAMES
 from pulsemd.engine.reporters import Frame, Reporter
 from pulsemd.engine.system import System
 from pulsemd.halo import Transport
 from pulsemd.io.energies import EnergyWriter, write_xvg
 from pulsemd.io.gromacs.gro_writer import write_gro
-from pulsemd.io.gromacs.mdp_writer import to_mdp
 from pulsemd.io.output import replacing, write_whole
 from pulsemd.io.trajectory import DcdWriter
 from pulsemd.io.xdr import XdrWriter
@@ -58,7 +57,7 @@ def open_outputs(transport: Transport, system: System, request: RunRequest, out:
             stack.enter_context(trajectory)
         columns = (*system.energy_names, *RUN_NAMES, *system.temperatures)
         table = stack.enter_context(EnergyWriter(out / "energies.csv", columns, before, _line_due(system)))
-        write_whole(out / "run.mdp", [to_mdp(s).encode()])
+        write_whole(out / "run.mdp", [settings_of_run(request, s)])
 
         def write_frame(frame: Frame) -> None:
             assert trajectory is not None

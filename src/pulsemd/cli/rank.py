@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 FAR = 10.0
 """Box lengths beyond which a position is remarked on."""
 
+SEED_OF_ENERGIES = 0
+"""Of energies of one configuration where a run would draw its seeds: what is compared has to be the same each time."""
+
 
 def run_rank(transport: Transport, request: RunRequest) -> int:
     """Read, distribute, run, report; the target every rank is started with. The result is the exit code."""
@@ -113,7 +116,7 @@ def _read_here(request: RunRequest) -> tuple[System, RunRequest]:
     system = prepare_system(
         topology,
         table,
-        settings.with_drawn_seeds(),
+        settings.with_drawn_seeds(SEED_OF_ENERGIES if request.out is None else None),
         configuration.positions,
         configuration.velocities,
         configuration.box,

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +17,7 @@ from numpy.typing import NDArray
 from pulsemd.base.errors import ConfigError
 from pulsemd.engine.options import RunOptions
 from pulsemd.forcefield.settings import RunSettings
+from pulsemd.io.gromacs.mdp_writer import to_mdp
 from pulsemd.systems import system_files
 
 FLAGS = ("ranks", "ranks_per_gpu", "grid", "device", "transport", "plan", "precision", "timeout")
@@ -152,6 +157,31 @@ def run_options(args: argparse.Namespace, table: dict[str, Any], started_ranks: 
                 f"--ranks {values['ranks']}: {started_ranks} ranks were started; leave --ranks out"
             )
     return RunOptions(**values)
+
+
+@contextmanager
+def located_in_table(path: Path, table: dict[str, Any], args: argparse.Namespace) -> Iterator[None]:
+    """Errors about a key of a TOML's ``[pulsemd]`` table that no flag replaces get its file and line."""
+    try:
+        yield
+    except ConfigError as error:
+        name = re.sub(r"^\[pulsemd\] ", "", str(error)).partition(" ")[0].rstrip(":")
+        if name not in table or getattr(args, name, None) is not None:
+            raise
+        text = path.read_text("utf-8")
+        place = re.compile(rf"(?m)^[ \t]*{re.escape(name)}[ \t]*=").search(
+            text, max(0, text.find("[pulsemd]"))
+        )
+        line = 1 if place is None else text.count("\n", 0, place.end()) + 1
+        raise ConfigError(f"{path}:{line}: {error}") from error
+
+
+def settings_of_run(request: RunRequest, settings: RunSettings) -> bytes:
+    """The text of ``run.mdp``: the settings that were used, and the flags as comments in the form of a TOML's table."""
+    used = vars(request.options) | vars(request)
+    flags = {name: used[name] for name in (*FLAGS, *OUTPUT_FLAGS) if used[name] is not None}
+    table = [f"; {name} = {json.dumps(value)}\n" for name, value in flags.items()]
+    return "".join([to_mdp(settings), "\n; [pulsemd]\n", *table]).encode()
 
 
 def output_options(args: argparse.Namespace, table: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from pulsemd.cli.request import (
     RunRequest,
     file_fields,
     input_files,
+    located_in_table,
     output_options,
     overrides,
     run_options,
@@ -39,8 +40,9 @@ def main(args: argparse.Namespace) -> int:
     conf, top, mdp = input_files(args)
     settings, table = read_settings(mdp)
     started = started_as()
-    options = run_options(args, table, None if started is None else started[1])
-    output = output_options(args, table)
+    with located_in_table(mdp, table, args):
+        options = run_options(args, table, None if started is None else started[1])
+        output = output_options(args, table)
     if (trajectory := output.get("trajectory", "dcd")) != "dcd":
         load_chemfiles(trajectory)
     options = replace(

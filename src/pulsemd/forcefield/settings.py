@@ -226,9 +226,10 @@ class RunSettings:
         ]
         return replace(self, ref_t=tuple(now) if len(now) > 1 else now[0])
 
-    def with_drawn_seeds(self) -> RunSettings:
-        """Replace the seeds that are -1 by random ones, so that what is saved can be repeated."""
+    def with_drawn_seeds(self, drawn: int | None = None) -> RunSettings:
+        """Replace the seeds that are -1 by random ones or by `drawn`, so that what is saved can be repeated."""
         ld_seed, gen_seed = (
-            secrets.randbelow(2**31 - 1) if seed == -1 else seed for seed in (self.ld_seed, self.gen_seed)
+            seed if seed != -1 else secrets.randbelow(2**31 - 1) if drawn is None else drawn
+            for seed in (self.ld_seed, self.gen_seed)
         )
         return replace(self, ld_seed=ld_seed, gen_seed=gen_seed)
