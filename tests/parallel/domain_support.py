@@ -8,15 +8,17 @@ from typing import Any
 
 import numpy as np
 from numba import njit
+from ownership_rule import pair_is_mine
 
 from pulsemd.domain.atoms import LocalAtoms, UpdateGroups, select_owned
 from pulsemd.domain.grid import Grid
 from pulsemd.domain.lattice import LATTICE, difference, reduce_box, to_lattice, to_positions, widths
 from pulsemd.domain.migrate import migrate
-from pulsemd.domain.ownership import pair_is_mine
 from pulsemd.domain.plan import LocalDomain, build_halo
 from pulsemd.halo import Transport
 from pulsemd.halo.transports.loopback import loopback_world
+from pulsemd.kernels.search.lists import Exclusions
+from pulsemd.kernels.search.search import Rows, build_pair_list
 
 
 def on_ranks(size: int, work: Callable[[Transport], Any], expect_errors: bool = False) -> list[Any]:
@@ -108,6 +110,16 @@ def seen_pairs(world: World, grid: Grid, domains: Sequence[LocalDomain]) -> np.n
     return seen
 
 
+def listed_pairs(world: World, grid: Grid, domains: Sequence[LocalDomain], r_list: float) -> int:
+    """Pairs in the lists that the ranks make for their kernels."""
+    split, total = [n > 1 for n in grid.shape], 0
+    for d in domains:
+        none = Exclusions(np.zeros(d.n_local + 1, np.int64), np.zeros(0, np.int32))
+        rows = Rows(world.x[d.gid], d.n_owned, np.ones(d.n_local, bool), d.leader_x, d.home, none)
+        total += build_pair_list(rows, world.box, r_list, split, True, None).counts.pairs
+    return total
+
+
 def forwarded(domains: Sequence[LocalDomain]) -> list[np.ndarray]:
     """Global ids of all local rows, with those of ghosts carried by the plans alone."""
     gids = [np.full(d.n_local, -1, np.int32) for d in domains]
@@ -146,6 +158,7 @@ def check_domains(world: World, grid: Grid, domains: Sequence[LocalDomain], r_li
     seen = seen_pairs(world, grid, domains)
     near = world.pairs_within(r_list)
     assert (seen[near[:, 0], near[:, 1]] == 1).all()
+    assert listed_pairs(world, grid, domains, r_list) == len(near)
 
 
 def random_bounds(n: int, rng: np.random.Generator) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from ownership_rule import owner_of_terms
 
 from domain_support import World, check_domains, halo_limit, on_ranks, random_bounds
 from pulsemd.base.errors import DomainError
@@ -11,7 +12,7 @@ from pulsemd.domain.atoms import LocalAtoms, UpdateGroups, select_owned
 from pulsemd.domain.grid import LATTICE, Grid, choose_grid, pulse_counts
 from pulsemd.domain.lattice import reduce_box, to_lattice
 from pulsemd.domain.migrate import migrate
-from pulsemd.domain.ownership import assign_terms, check_terms, owner_of_terms
+from pulsemd.domain.ownership import assign_terms, check_terms
 from pulsemd.domain.plan import build_halo, max_leader_extent
 
 KINDS = ("orthorhombic", "triclinic", "left-handed", "unreduced")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from ownership_rule import owner_of_terms, pair_is_mine
 
 from pulsemd.domain.grid import LATTICE, Grid
-from pulsemd.domain.ownership import assign_terms, home_bits, lattice_delta, owner_of_terms, pair_is_mine
+from pulsemd.domain.ownership import assign_terms, home_bits, lattice_delta
 from pulsemd.domain.plan import max_group_reach
 
 

@@ -33,23 +33,6 @@ def lattice_delta(a, b):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def pair_is_mine(leader_i, leader_j, home_i, home_j, split):  # type: ignore[no-untyped-def]
-    """Whether this rank owns the pair of two local rows.
-
-    Parameters
-    ----------
-    leader_i, leader_j : (3,) int32, lattice positions of the leaders at the search
-    home_i, home_j : uint8, home bits of the rows
-    split : (k,) int64, the dimensions with two or more cells
-    """
-    for d in split:
-        lower = home_j if lattice_delta(leader_i[d], leader_j[d]) < 0 else home_i
-        if not (lower >> d) & 1:
-            return False
-    return True
-
-
-@njit(cache=True, nogil=True)
 def _my_terms(term_atoms, local_row, leader_x, home, split):  # type: ignore[no-untyped-def]
     """Terms whose atoms are all here and whose lowest leader, in each split dimension, is in this rank's cell."""
     m, k = term_atoms.shape
@@ -174,16 +157,3 @@ def _fill_home(leader_x, lower, width, home):  # type: ignore[no-untyped-def]
         for d in range(3):
             if ((np.int64(leader_x[i, d]) - lower[d]) & 0xFFFFFFFF) < width[d]:
                 home[i] |= 1 << d
-
-
-def owner_of_terms(leader_x: Int32, grid: Grid) -> Int32:
-    """Ranks (m,) int32 that own terms, from the positions of their leaders alone.
-
-    Parameters
-    ----------
-    leader_x : (m, k, 3) int32
-        Leaders of the k atoms of each term; pairs are k = 2.
-    """
-    delta = (leader_x.view(np.uint32) - leader_x[:, :1].view(np.uint32)).view(np.int32)
-    lowest = np.take_along_axis(leader_x, delta.argmin(axis=1)[:, None], axis=1)[:, 0]
-    return grid.rank_of(np.ascontiguousarray(lowest))
