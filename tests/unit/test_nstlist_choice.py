@@ -26,6 +26,14 @@ def chosen(system, ranks):
     return choose_nstlist(system, RunOptions(device="cuda", ranks=ranks, raise_nstlist=True))
 
 
+def test_nstlist_goes_by_the_atoms_of_the_system_and_not_of_a_rank(monkeypatch):
+    system = water()
+    system = replace(system, box=2.0 * system.box, user_box=2.0 * system.user_box)  # room for every list
+    assert {chosen(system, ranks) for ranks in (1, 2, 4)} == {100}
+    monkeypatch.setattr(type(system.topology), "n_atoms", 60_001)
+    assert {chosen(system, ranks) for ranks in (1, 2, 4)} == {80}
+
+
 def test_several_ranks_search_more_often_where_their_halos_would_not_fit():
     system = water()
     one, two = (chosen(system, ranks) for ranks in (1, 2))

@@ -31,8 +31,8 @@ from pulsemd.engine.verlet_buffer import (
 from pulsemd.forcefield.settings import RunSettings
 from pulsemd.kernels.nonbonded.settings import pair_constants
 
-GPU_NSTLIST = ((40_000, 100), (2**62, 50))
-"""Steps between two searches that measured fastest on a GPU, up to a number of atoms."""
+GPU_NSTLIST = ((60_000, 100), (2**62, 80))
+"""Steps between two searches that measured fastest on one GPU and on two, up to a number of atoms of the system."""
 
 
 REACH_MARGIN = 1.02
