@@ -61,6 +61,11 @@ def test_option_that_makes_no_sense_is_refused_with_what_does(name, value, messa
         ('max_hours = "1"', "[pulsemd] max_hours = 1: a number"),
         ("checkpoint_minutes = -1", "[pulsemd] checkpoint_minutes = -1: a number"),
         ('xvg = "no"', "[pulsemd] xvg = no: there are true, false"),
+        (
+            'trajectory = "xtc"',
+            "trajectory = xtc: no trajectory is written, since nstxout-compressed and nstxout are 0",
+        ),
+        ('positions = "unwrapped"', "positions = unwrapped: no trajectory is written"),
         ('positions = "wrapped"', "[pulsemd] positions = wrapped: there are whole, unwrapped"),
     ],
 )
@@ -92,6 +97,12 @@ def test_settings_that_are_saved_hold_the_flags_as_they_stand_in_a_toml_file(tmp
     table = tomllib.loads(saved[saved.index("; [pulsemd]") :].replace("; ", ""))["pulsemd"]
     asked = tomllib.loads(TABLE)["pulsemd"] | {"plan": "direct"}
     assert table == asked | {"ranks_per_gpu": 1, "positions": "whole", "xvg": False, "trajectory": "dcd"}
+
+
+def test_seed_where_nothing_is_drawn_is_refused(tmp_path, capsys):
+    (tmp_path / "run.toml").write_text("nsteps = 1\nrcoulomb = 1.0\nrvdw = 1.0\n")
+    assert main(["run", "water", "-f", str(tmp_path / "run.toml"), "--seed", "7", "-o", "out"]) == 2
+    assert "error: --seed 7: with these settings nothing is drawn at random" in capsys.readouterr().err
 
 
 def test_flag_that_replaces_a_key_of_the_table_is_not_blamed_on_the_file(tmp_path, capsys):

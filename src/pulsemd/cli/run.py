@@ -7,6 +7,7 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from pulsemd.base.errors import ConfigError, InputError, OutputError, PeerError
 from pulsemd.cli.request import (
@@ -20,6 +21,8 @@ from pulsemd.cli.request import (
 )
 from pulsemd.cli.started import started_as
 from pulsemd.engine.device import choose_device, fit_device
+from pulsemd.engine.options import RunOptions
+from pulsemd.forcefield.settings import RunSettings
 from pulsemd.halo import launch, launch_gpus, open_transport
 from pulsemd.io.checkpoint import NAME, PREVIOUS
 from pulsemd.io.gromacs.mdp import read_settings
@@ -37,44 +40,50 @@ RESULTS = (
 
 def main(args: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
+    started = started_as()
+    request = _requested(args, started)
+    try:
+        return (
+            _run_on_gpus(request, started is not None)
+            if request.options.several_on_gpus
+            else _run(request, started)
+        )
+    except PeerError as error:
+        if request.out is not None and (request.out / NAME).exists():
+            error.add_note(f"to go on from the last checkpoint, give --restart {request.out / NAME}")
+        raise
+
+
+def _requested(args: argparse.Namespace, started: tuple[int, int] | None) -> RunRequest:
+    """All that the command line and the settings file ask for, checked as far as it can be before ranks start."""
     conf, top, mdp = input_files(args)
     settings, table = read_settings(mdp)
-    started = started_as()
+    runs = args.command == "run"
     with located_in_table(mdp, table, args):
         options = run_options(args, table, None if started is None else started[1])
         output = output_options(args, table)
-    if (trajectory := output.get("trajectory", "dcd")) != "dcd":
-        load_chemfiles(trajectory)
+        if runs and not settings.minimises:
+            _check_trajectory(settings, output)
+    if args.seed is not None and not settings.draws:
+        raise ConfigError(f"--seed {args.seed}: with these settings nothing is drawn at random; leave it out")
     options = replace(
         options,
         raise_nstlist=args.nstlist is None,
         count_images=output.get("positions") == "unwrapped",
-        trace=args.command == "run" and args.trace,
+        trace=runs and args.trace,
     )
-    options = choose_device(options, started is not None)
-    if options.several_on_gpus and not options.device_asked:
-        # one rank can still change when it has read the system
-        topology, _ = read_top(
-            top,
-            settings.define,
-            (*settings.include, *args.include),
-            settings.constraints,
-            settings.constraint_algorithm,
-        )
-        options = fit_device(options, topology, settings)
-    if started is not None and options.device == "cpu" and options.transport is None:
-        options = replace(options, transport="mpi")
-    restart = _checkpoint_file(args) if args.command == "run" else None
-    if settings.minimises and args.command == "run":
+    options = _with_device(options, args, top, settings, started is not None)
+    restart = _checkpoint_file(args) if runs else None
+    if settings.minimises and runs:
         _check_minimisation(args)
     append = restart is not None and _same_folder(restart.parent, Path(args.out))
     first = started is None or started[0] == 0
-    request = RunRequest(
+    return RunRequest(
         conf,
         top,
         replace(settings, **overrides(args)),
         options=options,
-        out=_prepare(args.out, first, append) if args.command == "run" else None,
+        out=_prepare(args.out, first, append) if runs else None,
         json=args.json,
         restart=restart,
         append=append,
@@ -82,14 +91,35 @@ def main(args: argparse.Namespace) -> int:
         **file_fields(args),
         **output,
     )
-    try:
-        return (
-            _run_on_gpus(request, started is not None) if options.several_on_gpus else _run(request, started)
+
+
+def _with_device(
+    options: RunOptions, args: argparse.Namespace, top: Path, settings: RunSettings, started: bool
+) -> RunOptions:
+    """The options with the device that is taken, and with the transport of ranks of CPUs that mpirun started."""
+    options = choose_device(options, started)
+    if options.several_on_gpus and not options.device_asked:
+        # one rank can still change when it has read the system
+        folders = (*settings.include, *args.include)
+        topology, _ = read_top(
+            top, settings.define, folders, settings.constraints, settings.constraint_algorithm
         )
-    except PeerError as error:
-        if request.out is not None and (request.out / NAME).exists():
-            error.add_note(f"to go on from the last checkpoint, give --restart {request.out / NAME}")
-        raise
+        options = fit_device(options, topology, settings)
+    if started and options.device == "cpu" and options.transport is None:
+        options = replace(options, transport="mpi")
+    return options
+
+
+def _check_trajectory(settings: RunSettings, output: dict[str, Any]) -> None:
+    """Refuse what is asked of a trajectory that is not written, and a format whose library is not there."""
+    asked = [name for name in ("trajectory", "positions") if name in output]
+    if asked and not (settings.nstxout_compressed or settings.nstxout):
+        raise ConfigError(
+            f"{asked[0]} = {output[asked[0]]}: no trajectory is written, since nstxout-compressed and nstxout are 0; "
+            f"set nstxout-compressed, or leave {asked[0]} out"
+        )
+    if (kind := output.get("trajectory", "dcd")) != "dcd":
+        load_chemfiles(kind)
 
 
 def _check_minimisation(args: argparse.Namespace) -> None:

@@ -188,6 +188,12 @@ class RunSettings:
         return self.full_steps and self.tcoupl == "nose-hoover"
 
     @property
+    def draws(self) -> bool:
+        """Whether anything of a run is drawn at random."""
+        kinds = {self.integrator, self.tcoupl, self.pcoupl}
+        return self.gen_vel or not kinds.isdisjoint(("sd", "v-rescale", "c-rescale"))
+
+    @property
     def has_temperature(self) -> bool:
         """Whether ``ref_t`` is that of a thermostat or of stochastic dynamics."""
         return self.tcoupl != "no" or self.integrator == "sd"
