@@ -12,9 +12,6 @@ from pulsemd.kernels.nonbonded.settings import PairConstants
 
 _POINTS = 64
 
-MODES = ("ener", "enerpres", "allener", "allenerpres")
-"""Values of DispCorr: energy, or pressure too; 'all' counts repulsion, not dispersion alone."""
-
 
 def dispersion_correction(
     mode: str,
@@ -32,7 +29,8 @@ def dispersion_correction(
 
     Parameters
     ----------
-    mode : one of `MODES`
+    mode : {'ener', 'enerpres', 'allener', 'allenerpres'}
+        Energy, or pressure too; 'all' counts repulsion, not dispersion alone.
     constants : PairConstants
     table : LennardJonesTable
     type_index : (n,) int32
