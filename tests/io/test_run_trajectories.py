@@ -151,3 +151,10 @@ def test_molecule_across_the_boundary_is_whole_along_its_bonds():
     tree = bond_tree(topology)
     assert (tree.root == 0).all()
     assert (tree.offsets(x.astype(np.int64).astype(np.int32)) == x).all()
+
+
+def test_run_with_an_xtc_continued_without_saying_so_names_the_flag(tmp_path, capfd):
+    words = [*write_input(tmp_path, nstxout_compressed=5), "--device", "cpu", "-o", str(tmp_path / "out")]
+    assert main(["run", *words, "--trajectory", "xtc", "--steps", "10"]) == 0
+    assert main(["run", *words, "--steps", "20", "--restart", str(tmp_path / "out")]) == 3
+    assert "trajectory.xtc: is to go on as trajectory.dcd; give --trajectory xtc" in capfd.readouterr().err

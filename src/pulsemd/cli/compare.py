@@ -6,7 +6,7 @@ import argparse
 import json
 from dataclasses import replace
 
-from pulsemd.cli.rank import read_input
+from pulsemd.cli.rank import read_input, say_preparing
 from pulsemd.cli.request import RunRequest, file_fields, input_files
 from pulsemd.engine.simulation import Simulation
 from pulsemd.forcefield.settings import RunSettings
@@ -43,6 +43,7 @@ def compare(args: argparse.Namespace) -> int:
     request = RunRequest(conf, top, settings, **file_fields(args))
     with located(mdp), open_transport("loopback") as transport:
         system, request = read_input(transport, request)
+        say_preparing()
         ours = Simulation(transport, system, request.options).single_point()
     theirs = gromacs_energies(conf, top, settings, request.include, request.reference, request.index)
     rows = {

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pulsemd.cli.request import RunRequest, settings_of_run
+from pulsemd.base.errors import InputError
+from pulsemd.cli.request import TRAJECTORIES, RunRequest, settings_of_run
 from pulsemd.engine.energies import RUN_NAMES
 from pulsemd.engine.reporters import Frame, Reporter
 from pulsemd.engine.system import System
@@ -96,10 +97,27 @@ def _open_trajectory(
     s, topology = system.settings, system.topology
     n_atoms = topology.n_atoms if request.atoms is None else len(request.atoms)
     first = -(-system.step // interval) * interval
+    if before is not None:
+        _check_kind(out, request.trajectory)
     if request.trajectory != "dcd":
         path = out / f"trajectory.{request.trajectory}"
         return XdrWriter(path, request.trajectory, n_atoms, s.dt, s.tinit, interval, before)
     return DcdWriter(out / "trajectory.dcd", n_atoms, s.dt, interval, first, topology.title, before)
+
+
+def _check_kind(out: Path, asked: str) -> None:
+    """Refuse to go on with another kind of trajectory than the run has.
+
+    Raises
+    ------
+    InputError
+    """
+    there = [kind for kind in TRAJECTORIES if (out / f"trajectory.{kind}").exists()]
+    if there and asked not in there:
+        raise InputError(
+            f"is to go on as trajectory.{asked}; give --trajectory {there[0]}, or another -o",
+            out / f"trajectory.{there[0]}",
+        )
 
 
 def _positions(system: System, request: RunRequest, frame: Frame) -> NDArray[np.float64]:

@@ -147,6 +147,8 @@ def _far_away(topology: Topology, configuration: Configuration) -> list[str]:
 
 
 def _single_point(transport: Transport, system: System, request: RunRequest) -> None:
+    if transport.rank == 0:
+        say_preparing()
     energies = Simulation(transport, system, request.options).single_point()
     if transport.rank != 0:
         return
@@ -166,7 +168,7 @@ def _run(
         os.replace(out / PREVIOUS, out / NAME)
         _say(f"{out / PREVIOUS} takes the place of {out / NAME}")
     if transport.rank == 0:
-        _say("preparing (the first run on a machine compiles its kernels, up to a minute)")
+        say_preparing()
     simulation = Simulation(transport, system, request.options)
     if transport.rank == 0:
         _say(_decisions(simulation))
@@ -276,6 +278,11 @@ def _crowding(transport: Transport) -> str:
     if transport.size <= cores or transport.name not in ("loopback", "shmem"):
         return ""
     return f"\nnote: {transport.size} ranks share {cores} core(s); more ranks than cores make a run slower"
+
+
+def say_preparing() -> None:
+    """Say what takes a second, and much longer the first time on a machine."""
+    _say("preparing (the first run on a machine compiles its kernels, up to a minute)")
 
 
 def _say(text: str) -> None:

@@ -23,6 +23,9 @@ from pulsemd.systems import system_files
 FLAGS = ("ranks", "ranks_per_gpu", "grid", "device", "transport", "plan", "precision", "timeout")
 """Flags of all commands that a settings file in TOML may give in its ``[pulsemd]`` table; the command line wins."""
 
+TRAJECTORIES = ("dcd", "xtc", "trr")
+"""Formats of a trajectory."""
+
 OUTPUT_FLAGS = ("checkpoint_minutes", "max_hours", "trajectory", "positions", "xvg")
 """The same of runs alone."""
 
@@ -188,7 +191,7 @@ def output_options(args: argparse.Namespace, table: dict[str, Any]) -> dict[str,
     """Fields of `RunRequest` about results, from the command line, else from a TOML's ``[pulsemd]`` table."""
     values = {name: table[name] for name in OUTPUT_FLAGS if name in table}
     values |= {name: value for name in OUTPUT_FLAGS if (value := getattr(args, name, None)) is not None}
-    for name, known in (("trajectory", ("dcd", "xtc", "trr")), ("positions", ("whole", "unwrapped"))):
+    for name, known in (("trajectory", TRAJECTORIES), ("positions", ("whole", "unwrapped"))):
         if values.get(name, known[0]) not in known:
             raise ConfigError(f"[pulsemd] {name} = {values[name]}: there are {', '.join(known)}")
     for name in ("checkpoint_minutes", "max_hours"):

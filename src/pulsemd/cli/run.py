@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pulsemd.base.cores import usable_cores
 from pulsemd.base.errors import ConfigError, InputError, OutputError, PeerError
 from pulsemd.cli.request import (
     RunRequest,
@@ -142,7 +143,8 @@ def _run(request: RunRequest, started: tuple[int, int] | None) -> int:
 
         with open_transport(options.rung, timeout=options.timeout) as transport:
             return run_rank(transport, request)
-    _tell_start(f"{options.ranks} ranks")
+    cores = usable_cores()
+    _tell_start(f"{options.ranks} ranks" + f" on {cores} core(s)" * (options.ranks > cores))
     code: int = launch(
         options.ranks,
         "pulsemd.cli.rank:run_rank",

@@ -254,7 +254,8 @@ _GROUPS: Mapping[str, str] = {
     "dhdl_derivatives dh_hist_size dh_hist_spacing",
     "only with simulated tempering": "simulated_tempering_scaling sim_temp_low sim_temp_high",
     "output files have their own format": "print_nose_hoover_chain_variables "
-    "compressed_x_precision simulation_part energygrps",
+    "compressed_x_precision simulation_part",
+    "energies are of the whole system, not of pairs of groups": "energygrps",
     "not used by GROMACS either": "title cpp ns_type optimize_fft domain_decomposition nstcheckpoint rlistlong "
     "nstcalclr user1_grps user2_grps userint1 userint2 userint3 userint4 userreal1 userreal2 userreal3 userreal4 "
     "andersen_seed dihre dihre_fc dihre_tau nstdihreout pull_print_com2 adress_type adress_const_wf adress_ex_width "
