@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from pulsemd.base.errors import InputError, PeerError, TransportError
-from pulsemd.device.cuda import find_device_problem
+from pulsemd.device.cuda import count_devices, find_device_problem, processes_per_gpu
 from pulsemd.halo import launch_gpus
 from pulsemd.halo.conformance import ONE_PULSE
 from pulsemd.halo.transport import wait_limit
@@ -30,10 +30,10 @@ BOUND = 25.0
 def _two_gpus() -> None:
     problem = find_device_problem()
     if problem is None:
-        import cupy
-
-        count = cupy.cuda.runtime.getDeviceCount()
-        problem = None if count >= 2 else f"needs 2 GPUs, has {count}"
+        count = count_devices() * processes_per_gpu()
+        problem = (
+            None if count >= 2 else f"needs 2 GPUs, or PULSEMD_PROCESSES_PER_GPU=2; has {count_devices()}"
+        )
     if problem is not None:
         pytest.skip(problem)
 

@@ -12,6 +12,7 @@ from pulsemd.base.errors import ConfigError, TransportError
 from pulsemd.engine import device
 from pulsemd.engine.options import RunOptions
 from pulsemd.forcefield.settings import RunSettings
+from pulsemd.halo.rungs.world import _check_gpus
 from pulsemd.io.gromacs.system import read_top
 from pulsemd.kernels.bonded import gpu as gpu_bonded
 from pulsemd.kernels.bonded.gpu import kinds_without_kernel
@@ -91,6 +92,33 @@ def test_more_processes_than_gpus_are_refused_with_the_numbers_and_auto_takes_th
         device.choose_device(RunOptions(device="cuda", ranks=4, ranks_per_gpu=2))
     assert device.choose_device(RunOptions(device="auto", ranks=2)).device == "cpu"
     assert device.choose_device(RunOptions(device="cuda", ranks=4, ranks_per_gpu=4)).device == "cuda"
+
+
+def test_processes_that_may_share_a_gpu_are_more_than_gpus(gpu, monkeypatch):
+    monkeypatch.setenv("PULSEMD_PROCESSES_PER_GPU", "2")
+    assert device.choose_device(RunOptions(device="cuda", ranks=2)).device == "cuda"
+    with pytest.raises(TransportError, match="3 ranks with 1 on each need 3 GPUs, and this machine has 1"):
+        device.choose_device(RunOptions(device="cuda", ranks=3))
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "2.0", "all"])
+def test_a_number_of_sharing_processes_that_is_none_is_refused(gpu, monkeypatch, text):
+    monkeypatch.setenv("PULSEMD_PROCESSES_PER_GPU", text)
+    with pytest.raises(ConfigError, match=f"PULSEMD_PROCESSES_PER_GPU is '{text}'; give a whole number"):
+        device.choose_device(RunOptions(device="cuda", ranks=2))
+
+
+@pytest.mark.parametrize(
+    ("limit", "cards", "refused"), [("", "aab", "0 and 1"), ("2", "baaa", "1 and 3"), ("2", "abab", None)]
+)
+def test_more_processes_on_a_gpu_than_may_share_it_are_refused_by_name(monkeypatch, limit, cards, refused):
+    monkeypatch.setenv("PULSEMD_PROCESSES_PER_GPU", limit)
+    shares, names = [(False, card) for card in cards], ["host"] * len(cards)
+    if refused is None:
+        _check_gpus(shares, names)
+    else:
+        with pytest.raises(TransportError, match=f"processes {refused} have the same GPU of host"):
+            _check_gpus(shares, names)
 
 
 def test_processes_started_on_several_machines_need_no_more_than_a_gpu_each(gpu):

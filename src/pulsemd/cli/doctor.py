@@ -12,7 +12,7 @@ from typing import Any
 from pulsemd.base.cores import usable_cores
 from pulsemd.base.errors import PulseMDError
 from pulsemd.base.version import VERSION
-from pulsemd.device.cuda import count_devices, describe_devices, find_device_problem
+from pulsemd.device.cuda import count_devices, describe_devices, find_device_problem, processes_per_gpu
 from pulsemd.halo.launch import launch_gpus
 from pulsemd.halo.mpirun import find_mpi_problem
 from pulsemd.halo.rungs.ladder import LADDER, open_rung
@@ -59,7 +59,7 @@ def _works(problem: str | None) -> str:
 
 def _gpu_rungs() -> dict[str, str]:
     """Each rung of the ladder between the GPUs of this machine, tried."""
-    count = count_devices()
+    count = count_devices() * processes_per_gpu()
     if count < 2:
         return {"between GPUs": "nothing to try: this machine has one GPU"}
     try:

@@ -125,7 +125,7 @@ def measure(world: GpuWorld, bench: MdBench) -> list[dict[str, Any]]:
                 rows.append(dict.fromkeys(COLUMNS, "") | bench.about | found)
                 rows[-1] |= {"system": name, "n_atoms": system.topology.n_atoms}
                 if world.process == 0:
-                    _keep(bench, rows[-1], world.n_processes)
+                    _keep(bench, rows[-1], world.n_gpus)
     return rows
 
 
@@ -165,7 +165,7 @@ def _keep(bench: MdBench, row: dict[str, Any], n_gpus: int) -> None:
 
 
 def _rows(world: GpuWorld, bench: MdBench, system: System) -> Iterator[dict[str, Any]]:
-    here = {"device": world.device.name, "n_gpus": world.n_processes, "n_ranks": world.size}
+    here = {"device": world.device_name, "n_gpus": world.n_gpus, "n_ranks": world.size}
     systems = [
         replace(system, settings=replace(system.settings, nstlist=nstlist)) for nstlist in bench.nstlist
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pulsemd.base.errors import TransportError
+from pulsemd.base.errors import ConfigError, TransportError
 from pulsemd.device.graph import CudaGraph, checked
 from pulsemd.device.program import CudaProgram, _core, compile_program
 
@@ -320,6 +321,23 @@ def _check_ordinal(cupy: Any, ordinal: int) -> None:
 def count_devices() -> int:
     """GPUs that this process sees."""
     return int(_cupy().cuda.runtime.getDeviceCount())
+
+
+def processes_per_gpu() -> int:
+    """How many processes may share a GPU: PULSEMD_PROCESSES_PER_GPU, else 1.
+
+    More are for tests of what passes between processes where there are fewer GPUs than processes. The processes take
+    turns on a GPU, which makes each exchange last milliseconds, unless MPS runs.
+
+    Raises
+    ------
+    ConfigError
+        If it is not a whole number of 1 or more.
+    """
+    text = os.environ.get("PULSEMD_PROCESSES_PER_GPU") or "1"
+    if not (text.isdecimal() and int(text) > 0):
+        raise ConfigError(f"PULSEMD_PROCESSES_PER_GPU is {text!r}; give a whole number of 1 or more")
+    return int(text)
 
 
 def describe_devices() -> str:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pulsemd.base.errors import ConfigError, TransportError
-from pulsemd.device.cuda import count_devices, find_device_problem, has_driver
+from pulsemd.device.cuda import count_devices, find_device_problem, has_driver, processes_per_gpu
 from pulsemd.engine.movers import ConstrainedGroups
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.rank import Rank
@@ -87,7 +87,7 @@ def _problem(options: RunOptions, started: bool) -> str | None:
     if rest:
         return f"{options.ranks} ranks cannot be shared out {options.ranks_per_gpu} to a GPU; change --ranks-per-gpu"
     elsewhere = started and options.device == "cuda"  # each process looks for a GPU of its own
-    if n_gpus > count_devices() and not elsewhere:
+    if n_gpus > count_devices() * processes_per_gpu() and not elsewhere:
         return (
             f"{options.ranks} ranks with {options.ranks_per_gpu} on each need {n_gpus} GPUs, and this machine has "
             f"{count_devices()}; use fewer --ranks or a larger --ranks-per-gpu"

@@ -84,9 +84,7 @@ def measure(world: GpuWorld, bench: HaloBench) -> list[dict[str, Any]]:
                     results += _measure_case(world, rungs, bench, grid, kind, rows, width, say)
     if bench.reduce_width:
         results += _measure_sums(rungs, bench)
-    return [
-        {"device": world.device.name, "n_gpus": world.n_processes, "n_ranks": world.size} | r for r in results
-    ]
+    return [{"device": world.device_name, "n_gpus": world.n_gpus, "n_ranks": world.size} | r for r in results]
 
 
 class _Progress:

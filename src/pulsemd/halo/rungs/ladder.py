@@ -66,6 +66,8 @@ def open_rung(world: GpuWorld, name: str = "auto", **options: Any) -> GpuTranspo
 def _open(world: GpuWorld, name: str, options: dict[str, Any]) -> GpuTransport:
     here = world.device, world.process, world.n_processes
     if name == "nccl":
+        if world.n_gpus < world.n_processes:
+            raise TransportError("nccl: needs a GPU for each process")
         from pulsemd.halo.rungs.nccl import NcclWire
 
         return HostDrivenTransport(name, world, SeparateMemory(*here), "nccl", NcclWire(*here, world.gather))

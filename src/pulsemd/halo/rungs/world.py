@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from pulsemd.base.errors import PeerError, TransportError
-from pulsemd.device.cuda import CudaDevice, _cupy, find_device_problem
+from pulsemd.device.cuda import CudaDevice, _cupy, find_device_problem, processes_per_gpu
 from pulsemd.halo.transport import Transport, faults_text, wait_limit
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ class GpuWorld:
     size : int
         Plan-ranks of all processes.
     process, n_processes : int
+    n_gpus : int
+        Fewer than processes where `pulsemd.device.cuda.processes_per_gpu` lets them share.
     timeout : float, s
     """
 
@@ -41,6 +43,7 @@ class GpuWorld:
         device: CudaDevice,
         timeout: float,
         mpi_trial: tuple[str | None] | None = None,
+        n_gpus: int | None = None,
     ) -> None:
         self.controls, self.device, self.timeout = tuple(controls), device, timeout
         self._mpi_trial = mpi_trial
@@ -48,6 +51,7 @@ class GpuWorld:
         first, self.size = self.controls[0].rank, self.controls[0].size
         self.ranks = range(first, first + per_process)
         self.process, self.n_processes = first // per_process, self.size // per_process
+        self.n_gpus = self.n_processes if n_gpus is None else n_gpus
         self._threads = ThreadPoolExecutor(per_process)
         self._nvshmem: NvshmemMemory | None = None
         self._closed = False
@@ -56,6 +60,14 @@ class GpuWorld:
     def ranks_per_gpu(self) -> int:
         """Plan-ranks of each process."""
         return len(self.controls)
+
+    @property
+    def device_name(self) -> str:
+        """Name of the GPU, and what of it a process has where several share it."""
+        if self.n_gpus == self.n_processes:
+            return self.device.name
+        count = -(-self.n_processes // self.n_gpus)
+        return f"{self.device.name} shared by {count} with {self.device.n_multiprocessors} SMs each"
 
     def each(self, function: Callable[[int, Transport], T]) -> list[T]:
         """``function(local_index, control)`` on all plan-ranks of this process at once; collective.
@@ -169,9 +181,10 @@ def open_gpu_world(
         local, count = names[:process].count(names[process]), int(_cupy().cuda.runtime.getDeviceCount())
         device = CudaDevice(local % count)
         found = str(_uuid(device))
-    _check_gpus(_gather(controls, (device is None, found)), names)
+    shares = _gather(controls, (device is None, found))
+    _check_gpus(shares, names)
     assert device is not None
-    return GpuWorld(controls, device, limit, mpi_trial)
+    return GpuWorld(controls, device, limit, mpi_trial, n_gpus=len({card for _, card in shares}))
 
 
 def _gather(controls: Sequence[Transport], value: T) -> list[T]:
@@ -208,13 +221,14 @@ def _uuid(device: CudaDevice) -> bytes:
 
 
 def _check_gpus(shares: Sequence[tuple[bool, str]], names: Sequence[str]) -> None:
-    """Raise TransportError on every process if one has no GPU, or two have the same."""
+    """Raise TransportError on every process if one has no GPU, or too many have the same."""
     for process, (missing, found) in enumerate(shares):
         if missing:
             raise TransportError(f"process {process}: {found}")
-    for process, (_, card) in enumerate(shares):
-        first = [found for _, found in shares].index(card)
-        if first != process:
+    cards = [card for _, card in shares]
+    for process, card in enumerate(cards):
+        first = cards.index(card)
+        if cards[:process].count(card) >= processes_per_gpu():
             raise TransportError(
                 f"processes {first} and {process} have the same GPU of {names[process]}, and {len(shares)} processes "
                 "need a GPU each; start fewer processes, and give each several ranks by --ranks-per-gpu"
