@@ -14,6 +14,7 @@ from processes import children
 from run_files import workers_of
 
 import pulsemd
+from pair_potentials import my_lj
 from pulsemd.base.errors import ConfigError, InputError, PeerError, UnstableError
 from pulsemd.systems import system_files
 
@@ -25,12 +26,6 @@ def water(ranks=1, **options):
     options = {"gen_seed": 7, "ld_seed": 7, "precision": "reproducible", "device": "cpu"} | options
     files = WATER.configuration, WATER.topology, WATER.parameters
     return pulsemd.Simulation.from_gromacs(*files, ranks=ranks, **options)
-
-
-def my_lj(r2, c6, c12):
-    inverse6 = 1.0 / (r2 * r2 * r2)
-    energy = (c12 * inverse6 - c6) * inverse6
-    return energy, (12.0 * c12 * inverse6 - 6.0 * c6) * inverse6 / r2
 
 
 @pytest.fixture(scope="module")

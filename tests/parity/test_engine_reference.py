@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pulsemd.engine.options import RunOptions
-from pulsemd.engine.simulation import Simulation
+from engine_points import assert_same_bits, evaluate
 from pulsemd.engine.system import System, prepare_system
-from pulsemd.halo import Transport, launch
 from pulsemd.io.gromacs.system import read_system
 from recorded import BOXES, DATA, MDP_OPTIONS, box_files, gmx_energies, reference_forces
 
@@ -27,21 +25,6 @@ def read(folder, box, case) -> System:
     return prepare_system(topology, table, settings, frame.positions, frame.velocities, frame.box)
 
 
-def evaluate(transport: Transport, payload: tuple[System, RunOptions]):
-    """Energies, and on rank 0 the forces by global id and the pair virial."""
-    system, options = payload
-    simulation = Simulation(transport, system, options)
-    energies = simulation.evaluate()
-    rank = simulation.rank
-    n = rank.domain.n_owned
-    forces = rank.f[:n] * (2.0**-32 if options.precision == "reproducible" else 1.0)
-    parts = transport.allgather((rank.domain.gid[:n], forces.astype(float)))
-    total = np.zeros((system.topology.n_atoms, 3))
-    for gid, part in parts:
-        total[gid] = part
-    return energies, total, rank.found.sums[2:11]
-
-
 def tolerance(value: float) -> float:
     """Plain cut-off Coulomb energies are small differences of large sums: never below the scale of these."""
     return ENERGY * max(abs(value), 2e4)
@@ -50,10 +33,7 @@ def tolerance(value: float) -> float:
 @pytest.mark.parametrize("precision", ["fast", "reproducible"])
 @pytest.mark.parametrize(("box", "case"), CASES)
 def test_energies_of_water_boxes_agree_with_gmx(tmp_path, box, case, precision):
-    system = read(tmp_path, box, case)
-    energies, _, virial = launch(
-        1, "test_engine_reference:evaluate", (system, RunOptions(precision=precision)), "loopback"
-    )
+    energies, _, virial = evaluate(read(tmp_path, box, case), precision=precision)
     gmx = gmx_energies(box, case)
     for term in ("lj", "coulomb", "potential"):
         assert energies[term] == pytest.approx(gmx[term], abs=tolerance(gmx[term])), term
@@ -67,10 +47,7 @@ def test_energies_of_water_boxes_agree_with_gmx(tmp_path, box, case, precision):
 @pytest.mark.parametrize("name", sorted(path.stem for path in DATA.glob("*.npz")))
 def test_forces_of_water_boxes_agree_with_the_reference(tmp_path, name, precision):
     box, case = name.split("__")
-    system = read(tmp_path, box, case)
-    _, forces, _ = launch(
-        1, "test_engine_reference:evaluate", (system, RunOptions(precision=precision)), "loopback"
-    )
+    _, forces, _ = evaluate(read(tmp_path, box, case), precision=precision)
     expected = reference_forces(box, case).astype(float)
     assert np.linalg.norm(forces - expected) <= FORCE * np.linalg.norm(expected)
 
@@ -81,19 +58,8 @@ def test_forces_of_water_boxes_agree_with_the_reference(tmp_path, name, precisio
 )
 def test_energies_on_many_ranks_are_the_same(tmp_path, ranks, grid, plan):
     system = read(tmp_path, "octahedron", "rf_infinite")
-    options = RunOptions(ranks, grid, "loopback", plan, "reproducible")
-    energies, forces, virial = launch(ranks, "test_engine_reference:evaluate", (system, options), "loopback")
-    alone, forces_alone, virial_alone = launch(
-        1, "test_engine_reference:evaluate", (system, RunOptions(precision="reproducible")), "loopback"
-    )
-    assert energies == alone
-    assert np.array_equal(forces, forces_alone)
-    assert np.array_equal(virial, virial_alone)
-    fast, forces, _ = launch(
-        ranks,
-        "test_engine_reference:evaluate",
-        (system, RunOptions(ranks, grid, "loopback", plan)),
-        "loopback",
-    )
-    assert fast["potential"] == pytest.approx(alone["potential"], rel=1e-6)
-    assert np.linalg.norm(forces - forces_alone) <= 1e-5 * np.linalg.norm(forces_alone)
+    alone = evaluate(system, precision="reproducible")
+    assert_same_bits(evaluate(system, ranks, "reproducible", plan, grid), alone)
+    fast, forces, _ = evaluate(system, ranks, "fast", plan, grid)
+    assert fast["potential"] == pytest.approx(alone[0]["potential"], rel=1e-6)
+    assert np.linalg.norm(forces - alone[1]) <= FORCE * np.linalg.norm(alone[1])

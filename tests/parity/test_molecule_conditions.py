@@ -7,16 +7,16 @@ import json
 import numpy as np
 import pytest
 
+import engine_points
+from molecules import read
 from pulsemd.base.errors import DomainError, InputError, UnstableError
 from pulsemd.cli.main import main
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.simulation import Simulation
 from pulsemd.engine.system import System, prepare_system
-from pulsemd.halo import launch, open_transport
+from pulsemd.halo import open_transport
 from pulsemd.io.gromacs import read_gro, read_top
 from pulsemd.io.gromacs.mdp import read_settings
-from test_molecules import evaluate as evaluate_by_name
-from test_molecules import read
 
 NAME = "charmm"
 """304 atoms with every kind of bonded term, correction maps included."""
@@ -29,8 +29,7 @@ def start(positions, box, reference=None) -> System:
 
 
 def evaluate(system, ranks=1, grid=None):
-    options = RunOptions(ranks, grid, "loopback", "auto", "reproducible")
-    return launch(ranks, "test_engine_reference:evaluate", (system, options), "loopback")
+    return engine_points.evaluate(system, ranks, "reproducible", grid=grid)
 
 
 def coordinates() -> tuple[np.ndarray, np.ndarray]:
@@ -61,31 +60,27 @@ def assert_same(found, expected, turn=None):
 )
 def test_cell_described_otherwise_gives_the_same_energies_and_forces(matrix, ranks):
     positions, box = coordinates()
-    assert_same(
-        evaluate(start(positions, np.array(matrix) @ box), ranks), evaluate_by_name(NAME, 1, "reproducible")
-    )
+    assert_same(evaluate(start(positions, np.array(matrix) @ box), ranks), evaluate(read(NAME)))
 
 
 def test_cell_turned_in_space_gives_turned_forces():
     positions, box = coordinates()
     turn = np.linalg.qr(np.random.default_rng(4).normal(size=(3, 3)))[0]
     turned = start(positions @ turn, box @ turn)
-    assert_same(evaluate(turned), evaluate_by_name(NAME, 1, "reproducible"), turn)
+    assert_same(evaluate(turned), evaluate(read(NAME)), turn)
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 5])
 def test_atoms_up_to_50_boxes_away_each_in_its_image_are_the_same_molecule(ranks):
     positions, box = coordinates()
     images = np.random.default_rng(2).integers(-50, 51, positions.shape)
-    assert_same(
-        evaluate(start(positions + images @ box, box), ranks), evaluate_by_name(NAME, 1, "reproducible")
-    )
+    assert_same(evaluate(start(positions + images @ box, box), ranks), evaluate(read(NAME)))
 
 
 @pytest.mark.parametrize("grid", [(2, 2, 1), (1, 2, 4), (3, 1, 2)])
 def test_molecule_bonded_across_domains_and_faces_is_the_same_wherever_it_lies(grid):
     positions, box = coordinates()
-    expected = evaluate_by_name(NAME, 1, "reproducible")
+    expected = evaluate(read(NAME))
     for shift in ((0.5, 0.5, 0.5), (0.0, 0.25, 0.9)):
         system = start(positions + np.array(shift) @ box, box)
         assert_same(evaluate(system, int(np.prod(grid)), grid), expected)

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from step_settings import TEN_STEPS
 
+from engine_points import assert_same_bits, evaluate
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.reporters import Reporter
 from pulsemd.engine.simulation import Simulation
 from pulsemd.engine.system import prepare_system
-from pulsemd.halo import launch, open_transport
+from pulsemd.halo import open_transport
 from pulsemd.io.gromacs.gro import read_gro
 from pulsemd.io.gromacs.gro_writer import write_gro
 from pulsemd.io.gromacs.system import read_system, read_top
@@ -118,12 +119,6 @@ def start(folder, name, settings):
     return prepare_system(topology, table, found.with_drawn_seeds(), *given), frame.box
 
 
-def single_point(system, ranks, precision="reproducible"):
-    """Energies, forces by global id, virial."""
-    options = RunOptions(ranks, None, "loopback", "auto", precision)
-    return launch(ranks, "test_engine_reference:evaluate", (system, options), "loopback")
-
-
 @pytest.mark.parametrize("name", CENTRES)
 def test_centre_of_reference_positions_is_that_of_gmx(tmp_path, name):
     write_case(tmp_path, name, COM)
@@ -155,10 +150,7 @@ def test_energies_pressure_and_box_of_restrained_atoms_follow_gmx(tmp_path, case
 def test_forces_on_restrained_atoms_are_those_of_gmx_on_any_number_of_ranks(tmp_path, name, precision):
     system, _ = start(tmp_path, name, COM)
     atoms, expected = FORCES[name]
-    energies, forces, virial = single_point(system, 1, precision)
-    np.testing.assert_allclose(forces[list(atoms)], expected, rtol=1e-5, atol=2e-3)
+    alone = evaluate(system, precision=precision)
+    np.testing.assert_allclose(alone[1][list(atoms)], expected, rtol=1e-5, atol=2e-3)
     for ranks in (2, 5) if precision == "reproducible" else ():
-        others, other_forces, other_virial = single_point(system, ranks)
-        assert others == energies
-        assert np.array_equal(other_forces, forces)
-        assert np.array_equal(other_virial, virial)
+        assert_same_bits(evaluate(system, ranks, precision), alone)

@@ -6,21 +6,16 @@ import pickle
 import numpy as np
 import pytest
 
+from pair_potentials import my_lj, soft
 from pulsemd.base.errors import InputError
 from pulsemd.forcefield.nonbonded import build_table
-from pulsemd.kernels.nonbonded.formula import exp, lennard_jones, where
+from pulsemd.kernels.nonbonded.formula import exp, lennard_jones
 from pulsemd.kernels.nonbonded.potential import PairPotential
 
 TABLE = build_table(("A", "B"), 2, [0.3, 0.34], [0.65, 1.2], {})
 ONE_SIGMA = build_table(("A", "B"), 2, [0.3, 0.3], [0.65, 0.0], {})
 STEEPNESS = 25.0
 R = np.linspace(0.3, 0.9, 7)
-
-
-def my_lj(r2, c6, c12):
-    inverse6 = 1.0 / (r2 * r2 * r2)
-    energy = (c12 * inverse6 - c6) * inverse6
-    return energy, (12.0 * c12 * inverse6 - 6.0 * c6) * inverse6 / r2
 
 
 def helper(r):
@@ -33,13 +28,6 @@ def buckingham(r2, a, c):
     r = r2**0.5
     repulsion = a * helper(r)
     return repulsion - c * r**-6, STEEPNESS * repulsion / r - 6.0 * c * r**-8
-
-
-def soft(r2, radius_i, radius_j):
-    d = (radius_i + radius_j) * 0.5
-    r = np.sqrt(r2)
-    x = where(r < d, d - r, 0.0)
-    return 50.0 * x * x, 100.0 * x / r
 
 
 def test_own_lennard_jones_agrees_with_the_built_in_one():
