@@ -90,6 +90,18 @@ def test_census_settings_turn_bonds_into_constraints(here, capsys, tmp_path):
     assert "bond" not in counts["terms"]
 
 
+def test_census_counts_distance_restraints_where_the_settings_let_them_act(here, capsys, tmp_path):
+    text = (DATA / "base.top").read_text()
+    restraint = "[ distance_restraints ]\n1 2 1 0 1 0.1 0.2 0.3 1\n[ system ]"
+    (tmp_path / "one.top").write_text(text.replace("[ system ]", restraint))
+    for disre, expected in (("no", 0), ("simple", 1)):
+        (tmp_path / "run.mdp").write_text(f"disre = {disre}\n")
+        words = ["-p", str(tmp_path / "one.top"), "-f", str(tmp_path / "run.mdp"), "-I", str(DATA), "--json"]
+        assert main(["census", *words]) == 0
+        terms = json.loads(capsys.readouterr().out)["terms"]
+        assert terms.get("distance_restraint", {"terms": 0})["terms"] == expected
+
+
 def test_compare_without_gmx_exits_4_with_the_remedy(here, capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert main(["compare", "gmx", *words("base")]) == 4

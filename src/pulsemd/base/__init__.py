@@ -1,1 +1,1 @@
-"""Ground floor: errors, units, logging. Imports nothing else of the package."""
+"""Ground floor: errors, units, caches. Imports nothing else of the package."""

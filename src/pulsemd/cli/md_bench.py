@@ -249,7 +249,7 @@ def _hash(transport: Transport, system: System, steps: int, options: RunOptions)
 
 def _times(transport: Transport, system: System, bench: MdBench, options: RunOptions) -> dict[str, Any]:
     _tell(transport.rank, f"{transport.name}: warming up")
-    simulation = _warm(transport, system, bench, options)
+    simulation = _warm(transport, system, options)
     steps = bench.lifetimes * simulation.nstlist
     times, searches = [], []
     waits = _host_waits(transport)
@@ -283,7 +283,7 @@ def _times(transport: Transport, system: System, bench: MdBench, options: RunOpt
     }
 
 
-def _warm(transport: Transport, system: System, bench: MdBench, options: RunOptions) -> Simulation:
+def _warm(transport: Transport, system: System, options: RunOptions) -> Simulation:
     simulation = Simulation(transport, system, options)
     simulation.warm_up()
     graphs = options.graph and transport.name in ("loopback", *GRAPH_RUNGS)
@@ -298,7 +298,7 @@ def _host_waits(transport: Transport) -> int:
 
 def _exposure(transport: Transport, system: System, bench: MdBench, options: RunOptions) -> dict[str, Any]:
     """Of a traced run, us of a step: its length, the exposed part of exchanges, and what no kernel computes in."""
-    simulation = _warm(transport, system, bench, replace(options, trace=True))
+    simulation = _warm(transport, system, replace(options, trace=True))
     traces = transport.allgather(simulation.trace())
     spans = spans_of(traces)
     found, seen = typical_exposure(spans), any(span.exchanges for span in spans)

@@ -198,7 +198,7 @@ def _run(
     found = transport.allgather(rank_report(simulation))
     reports = [report for report in found if report is not None]
     if transport.rank == 0:
-        _close(simulation, request, summarize(simulation, reports, n_steps, wall, digest), out)
+        _close(request, summarize(simulation, reports, n_steps, wall, digest), out)
         if keeper.stopped:
             why = "time is up" if keeper.stopped == "time" else "interrupted"
             of = "" if last == ENDLESS else f" of {last}"
@@ -240,10 +240,10 @@ def _last_step(system: System, request: RunRequest) -> int:
 def _wants(keeper: CheckpointKeeper, progress: Callable[[int], None] | None, step: int) -> bool:
     if progress is not None:
         progress(step)
-    return keeper.wants(step)
+    return keeper.wants()
 
 
-def _close(simulation: Simulation, request: RunRequest, summary: dict[str, Any], out: Path) -> None:
+def _close(request: RunRequest, summary: dict[str, Any], out: Path) -> None:
     write_summary(out / "summary.json", summary)
     _say(text_summary(summary))
     _say(f"results in {out}")

@@ -265,11 +265,11 @@ class CudaDevice:
         with self.xp.cuda.Device(self.ordinal):
             return self.xp.cuda.Event(disable_timing=True)
 
-    def event(self, stream: Any = None) -> Any:
-        """Record an event in a stream, by default the main one."""
+    def event(self) -> Any:
+        """Record an event in the main stream."""
         with self.current():
             event = self.xp.cuda.Event()
-        event.record(self.stream if stream is None else stream)
+        event.record(self.stream)
         return event
 
     def elapsed(self, first: Any, last: Any) -> float:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import platform
 from collections.abc import Iterator
 from dataclasses import asdict, fields, replace
 from os import PathLike
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from pulsemd.base.errors import InputError
-from pulsemd.base.version import VERSION
+from pulsemd.base.version import versions
 from pulsemd.engine.cell import Cell
 from pulsemd.engine.extended import Extended
 from pulsemd.engine.simulation import Simulation
@@ -60,12 +58,7 @@ def take_checkpoint(simulation: Simulation, topology_hash: str) -> Checkpoint | 
         precision=simulation.options.precision,
         settings=_plain(system.settings),
         topology=topology_hash,
-        versions={
-            "pulsemd": VERSION,
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "numba": numba.__version__,
-        },
+        versions=versions(),
         nstlist=simulation.nstlist,
     )
 

@@ -1,4 +1,4 @@
-"""Degrees of freedom, starting velocities and the v-rescale thermostat.
+"""What a step does to temperature and pressure, degrees of freedom, starting velocities, v-rescale and Berendsen.
 
 Everything here is computed from global sums that are the same on all ranks, so every rank gets the same numbers.
 """
@@ -117,7 +117,7 @@ def degrees_by_group(
     settings: RunSettings,
     group: NDArray[np.int32],
     n_groups: int,
-    held: NDArray[np.int32] | None = None,
+    held: NDArray[np.int32] | None,
 ) -> NDArray[np.float64]:
     """Degrees of freedom (n_groups,) as gmx counts them.
 
@@ -129,8 +129,8 @@ def degrees_by_group(
     ----------
     group : (n_atoms,) int32
         Coupling group of each atom.
-    held : (n_atoms,) int32, optional
-        Group whose centre of mass is stopped, -1: in none; left out: the settings say whether that of all is.
+    held : (n_atoms,) int32 or None
+        Group whose centre of mass is stopped, -1: in none; None: the settings say whether that of all is.
     """
     if held is None:
         held = np.full(topology.n_atoms, 0 if settings.comm_mode == "linear" else -1, np.int32)

@@ -130,8 +130,8 @@ def energy_record(
     names: tuple[str, ...],
     n_dof: float,
     total_mass: float,
-    dispersion: DispersionCorrection | None = None,
-    groups: Mapping[str, float] | None = None,
+    dispersion: DispersionCorrection | None,
+    groups: Mapping[str, float],
 ) -> dict[str, float]:
     """Energies of one step under the names of the file formats.
 
@@ -171,7 +171,7 @@ def energy_record(
         }
         | {
             name: _temperature(float(energy), degrees)
-            for (name, degrees), energy in zip((groups or {}).items(), found.group_kinetic, strict=True)
+            for (name, degrees), energy in zip(groups.items(), found.group_kinetic, strict=True)
         }
     )
 

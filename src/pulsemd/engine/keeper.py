@@ -64,7 +64,7 @@ class CheckpointKeeper:
         self._saved_step, self._saved_at = -1, monotonic()
         self.stopped = ""
 
-    def wants(self, step: int) -> bool:
+    def wants(self) -> bool:
         """Whether there is anything to do `at_search`, the same on all ranks; waits for no device. Collective."""
         stop, due = "", False
         if self._asked_to_stop():

@@ -248,12 +248,16 @@ class _Hill:
         return x
 
     def between(self, after: Int32, before: Int32) -> Float64:
-        fraction = difference(after, before).astype(np.float64) / LATTICE
-        way: Float64 = sum(fraction[:, d : d + 1] * self._box[d] for d in range(3))
+        way = self._way(after, before)
         way[self._held] = 0.0
         return way
 
+    def _way(self, after: Int32, before: Int32) -> Float64:
+        """The same of all atoms, with those that others carry along."""
+        fraction = difference(after, before).astype(np.float64) / LATTICE
+        way: Float64 = sum(fraction[:, d : d + 1] * self._box[d] for d in range(3))
+        return way
+
     def _longest(self, after: Int32, before: Int32) -> float:
-        way = difference(after, before).astype(np.float64) / LATTICE
-        way = sum(way[:, d : d + 1] * self._box[d] for d in range(3))
+        way = self._way(after, before)
         return float(np.sqrt((way * way).sum(1).max(initial=0.0)))

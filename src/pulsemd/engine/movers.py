@@ -139,54 +139,20 @@ class Movers:
         """
         com = np.zeros(3) if com is None else com
         virial = self._no_virial if virial is None else virial
-        box, inverse = self._box, self._inverse
         self.spread(x, f, f_scale, virial, virial_scale)
         if coupled is not None:
             couple_groups(v, f, f_scale, self.mass, *coupled, com, dt)
             com = np.zeros(3)
-        f_scale *= kick
-        self._networks.begin(x, v, f, f_scale, dt, scale, com)
-        bad = leapfrog_free(x, v, f, f_scale, self._free, self.mass, inverse, dt, scale, com)
-        for rows, geometry in self._waters:
-            row = leapfrog_settle(
-                x,
-                v,
-                f,
-                f_scale,
-                rows,
-                geometry,
-                box,
-                inverse,
-                dt,
-                scale,
-                com,
-                virial,
-                virial_scale,
-                self._scratch,
-            )
-            bad = row if bad < 0 else bad
+        rows, way = (x, v, f, f_scale * kick), (dt, scale, com)
+        more = (self._box, self._inverse, *way, virial, virial_scale)
+        self._networks.begin(*rows, *way)
+        bad = [leapfrog_free(*rows, self._free, self.mass, self._inverse, *way)]
+        bad += [leapfrog_settle(*rows, *water, *more, self._scratch) for water in self._waters]
         if len(self._local_groups[0]) > 1:
-            row = leapfrog_shake(
-                x,
-                v,
-                f,
-                f_scale,
-                *self._local_groups,
-                self.mass,
-                box,
-                inverse,
-                dt,
-                scale,
-                com,
-                virial,
-                virial_scale,
-                self._tolerance,
-            )
-            bad = row if bad < 0 else bad
-        row = self._networks.finish(x, v, box, inverse, dt, virial, virial_scale)
-        bad = row if bad < 0 else bad
+            bad.append(leapfrog_shake(*rows, *self._local_groups, self.mass, *more, self._tolerance))
+        bad.append(self._networks.finish(x, v, self._box, self._inverse, dt, virial, virial_scale))
         self.construct(x)
-        return int(bad)
+        return next((int(row) for row in bad if row >= 0), -1)
 
     def spread(
         self,

@@ -98,11 +98,11 @@ def _send(rank, send, field, rows, pulses, sends, waits, signals, abort, epoch, 
 
 
 @njit(
-    "void(int64, int64, int64[:, ::1], int64[::1], int64)",
+    "void(int64, int64[:, ::1], int64[::1], int64)",
     cache=True,
     nogil=True,
 )
-def grant(rank, n_ranks, pulses, signals, epoch):
+def grant(n_ranks, pulses, signals, epoch):
     """Tell every sender that the ghost rows of ``epoch`` have been read here."""
     for pulse in range(len(pulses)):
         store_release(signals, _word(signals, n_ranks, pulses[pulse, RECV_RANK], CREDIT, pulse), epoch)

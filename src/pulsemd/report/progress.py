@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from time import perf_counter
-from typing import TextIO
 
 ENDLESS = 2**62
 """Last step of a run without end."""
@@ -21,21 +20,17 @@ def duration(seconds: float) -> str:
     return f"{s // 3600} h {s % 3600 // 60:02d} min"
 
 
-def progress_line(
-    first: int, last: int, dt: float, every: float = 1.0, out: TextIO | None = None
-) -> Callable[[int], None]:
-    """A function of the current step that keeps one line up to date.
+def progress_line(first: int, last: int, dt: float) -> Callable[[int], None]:
+    """A function of the current step that keeps one line on a terminal up to date; elsewhere a new one is written now
+    and then.
 
     Parameters
     ----------
     first, last : int, steps of the run
     dt : float, ps
-    every : float, s between updates
-        On a terminal the line is rewritten; elsewhere a new one is written ten times as seldom.
     """
-    stream = out or sys.stderr
-    terminal = stream.isatty()
-    interval = every if terminal else 10.0 * every
+    stream, terminal = sys.stderr, sys.stderr.isatty()
+    interval = 1.0 if terminal else 10.0
     start = perf_counter()
     state = {"due": start + min(interval, 2.0), "open": 0.0}
 

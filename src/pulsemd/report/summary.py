@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import platform
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import numba
 import numpy as np
 
-from pulsemd.base.version import VERSION
+from pulsemd.base.version import versions
 from pulsemd.engine.simulation import Simulation
 from pulsemd.io.output import write_whole
 
@@ -52,21 +50,22 @@ def summarize(
     wall : float, s, of the steps alone
     digest : str or None, trajectory hash
     """
-    settings, transport, plan = simulation.system.settings, simulation.transport, simulation.rank.domain.plan
+    settings, options = simulation.system.settings, simulation.options
+    transport, rank = simulation.transport, simulation.rank
     per_step = wall / n_steps if n_steps else 0.0
     return {
         "atoms": simulation.system.topology.n_atoms,
         "ranks": transport.size,
-        "ranks_per_gpu": simulation.options.ranks_per_gpu if simulation.options.device == "cuda" else None,
+        "ranks_per_gpu": options.ranks_per_gpu if options.device == "cuda" else None,
         "grid": list(simulation.grid.shape),
-        "device": simulation.options.device,
-        "device_name": simulation.rank.device_name,
-        "device_reason": simulation.options.device_reason,
+        "device": options.device,
+        "device_name": rank.device_name,
+        "device_reason": options.device_reason,
         "transport": transport.name,
         "path": transport.path,
         "transport_reasons": list(getattr(transport, "reasons", ())),
-        "plan": plan.kind,
-        "precision": simulation.options.precision,
+        "plan": rank.domain.plan.kind,
+        "precision": options.precision,
         "steps": n_steps,
         "step": simulation.step,
         "dt_ps": settings.dt,
@@ -75,11 +74,11 @@ def summarize(
         "us_per_step": per_step * 1e6,
         "ns_per_day": settings.dt * 86.4 / per_step if per_step else 0.0,
         "wall_seconds": wall,
-        "graph": simulation.rank.graph_report(),
-        "searches": {"all": simulation.rank.n_searches, "on_device": simulation.rank.searches_on_device},
-        "host_blocking_waits_per_step": simulation.rank.host_waits_per_step,
+        "graph": rank.graph_report(),
+        "searches": {"all": rank.n_searches, "on_device": rank.searches_on_device},
+        "host_blocking_waits_per_step": rank.host_waits_per_step,
         "host_us_per_step": host_time(simulation, reports, n_steps),
-        "launch_share": launch_share(reports) if simulation.options.device == "cuda" else None,
+        "launch_share": launch_share(reports) if options.device == "cuda" else None,
         "phases": phase_table(reports),
         "owned_atoms": [report["owned"] for report in reports],
         "ghost_atoms": [report["ghosts"] for report in reports],
@@ -87,12 +86,7 @@ def summarize(
         "bytes": {transport.path: n_steps * sum(report["bytes_per_step"] for report in reports)},
         "energies": simulation.energies(),
         "trajectory_hash": digest,
-        "versions": {
-            "pulsemd": VERSION,
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "numba": numba.__version__,
-        },
+        "versions": versions(),
     }
 
 

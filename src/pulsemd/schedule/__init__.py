@@ -1,1 +1,1 @@
-"""The step as a tuple of named phases."""
+"""Steps as tuples of named phases: their times, their traces, and their CUDA graphs."""

@@ -138,7 +138,7 @@ class HeapChannel:
             self._step("", "", "release")
             self._released = self._forward_epoch
             transport = self._transport
-            exchange.grant(transport.rank, transport.size, self._tables.pulses, self._signals, self._released)
+            exchange.grant(transport.size, self._tables.pulses, self._signals, self._released)
 
     def reverse_begin(self) -> None:
         self._step("", "reverse", "reverse_begin")

@@ -55,6 +55,31 @@ def read_top(
     return assemble(read_draft(path, define, include_dirs), constraints, algorithm=algorithm)
 
 
+def read_topology(
+    path: PathName, settings: RunSettings, include_dirs: Sequence[PathName] = ()
+) -> tuple[Topology, LennardJonesTable]:
+    """Read a topology as the settings want it: with their macros, constraints and distance restraints.
+
+    Parameters
+    ----------
+    path : path of a .top
+    settings : RunSettings
+    include_dirs : sequence of path
+        Folders searched for included files, after those of the setting ``include``.
+
+    Raises
+    ------
+    TopologyError
+        With file and line.
+    """
+    return assemble(
+        read_draft(path, settings.define, (*settings.include, *include_dirs)),
+        settings.constraints,
+        settings.disre_fc if settings.disre == "simple" else None,
+        settings.constraint_algorithm,
+    )
+
+
 def read_system(
     conf: PathName,
     top: PathName,
@@ -80,13 +105,7 @@ def read_system(
         With file and line.
     """
     settings = mdp if isinstance(mdp, RunSettings) else read_settings(mdp)[0]
-    draft = read_draft(top, settings.define, (*settings.include, *include_dirs))
-    topology, table = assemble(
-        draft,
-        settings.constraints,
-        settings.disre_fc if settings.disre == "simple" else None,
-        settings.constraint_algorithm,
-    )
+    topology, table = read_topology(top, settings, include_dirs)
     frame = read_gro(conf)
     if len(frame.positions) != topology.n_atoms:
         raise InputError(

@@ -23,7 +23,7 @@ _LATTICE = 2.0**-32
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def _iterate(old, new, mass, m, pairs, lengths, first, last, tolerance):
+def _iterate(old, new, mass, pairs, lengths, first, last, tolerance):
     """Move `new` (m, 3) along the old bonds until the constraints [first, last) hold; False if they never do."""
     for _ in range(MAX_ITERATIONS):
         worst = 0.0
@@ -94,7 +94,7 @@ def leapfrog_shake(
                 old[a, d] = sx * box[0, d] + sy * box[1, d] + sz * box[2, d]
                 u = scale * (v[r, d] - com[d]) + dt / m[a] * (f[r, d] * f_scale)
                 free[a, d] = new[a, d] = old[a, d] + dt * u
-        if not _iterate(old, new, m, n, pairs, lengths, pair_offset[g], pair_offset[g + 1], tolerance):
+        if not _iterate(old, new, m, pairs, lengths, pair_offset[g], pair_offset[g + 1], tolerance):
             bad = group_rows[first + _farthest(old, free, n)] if bad < 0 else bad
             continue
         if virial.shape[0] == 9:

@@ -10,6 +10,9 @@ from numba import njit
 
 from pulsemd.kernels.nonbonded.spec import BLOCK, LANES, ROWS
 
+_CACHE_LINE = 64
+"""Bytes."""
+
 
 class Boxes(NamedTuple):
     """Bounding boxes of clusters.
@@ -28,12 +31,12 @@ class Boxes(NamedTuple):
     half_cartesian: np.ndarray
 
 
-def aligned(shape, dtype, alignment: int = 64) -> np.ndarray:
-    """An uninitialised array whose memory starts at a multiple of ``alignment`` bytes."""
+def aligned(shape, dtype) -> np.ndarray:
+    """An uninitialised array whose memory starts at a cache line."""
     dtype = np.dtype(dtype)
     size = (shape if isinstance(shape, int) else math.prod(shape)) * dtype.itemsize
-    memory = np.empty(size + alignment, np.uint8)
-    offset = -memory.ctypes.data % alignment
+    memory = np.empty(size + _CACHE_LINE, np.uint8)
+    offset = -memory.ctypes.data % _CACHE_LINE
     return memory[offset : offset + size].view(dtype).reshape(shape)
 
 
