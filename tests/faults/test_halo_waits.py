@@ -71,15 +71,14 @@ def test_suite_without_a_wait_for_rows_fails(wait: str) -> None:
 @pytest.mark.parametrize(
     ("exchange", "report"),
     [
-        ("forward", "rank 0 waited 1.5 s for rank 1: pulse 0, epoch 1 of channel 'field', forward: rows"),
-        ("reverse", "rank 0 waited 1.5 s for rank 1: pulse 3, epoch 1 of channel 'field', reverse: rows"),
+        ("forward", "pulse 0, epoch 1 of channel 'field', forward: rows"),
+        ("reverse", "pulse 3, epoch 1 of channel 'field', reverse: rows"),
     ],
 )
-@pytest.mark.parametrize("transport", ["loopback", "shmem"])
+@pytest.mark.parametrize(("transport", "timeout"), [("loopback", 1.0), ("shmem", 4.0)])
 def test_rows_that_never_arrive_end_the_wait_with_a_report(
-    transport: str, exchange: str, report: str
+    transport: str, timeout: float, exchange: str, report: str
 ) -> None:
-    started = time.monotonic()
-    with pytest.raises(PeerError, match=report):
-        launch(2, f"{__name__}:one_sided", exchange, transport=transport, timeout=1.5)
-    assert time.monotonic() - started < 20
+    """Processes do not start at the same moment: they get more time, which their start has to keep within too."""
+    with pytest.raises(PeerError, match=f"rank 0 waited {timeout:g} s for rank 1: {report}"):
+        launch(2, f"{__name__}:one_sided", exchange, transport=transport, timeout=timeout)

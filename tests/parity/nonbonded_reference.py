@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from pulsemd.base.errors import UnstableError
 from pulsemd.forcefield.nonbonded import LennardJonesTable, build_table
 from pulsemd.kernels.nonbonded.launch import PairForces
 from pulsemd.kernels.nonbonded.potential import PairPotential
@@ -232,7 +233,8 @@ def compute(
         wanted = energies if with_energies else None
         forces.local(x, mine, wanted)
         forces.nonlocal_(x, mine, wanted)
-        forces.check()
+        if forces.out_of_range():
+            raise UnstableError("atoms overlap")
         np.add.at(total, rows, mine)
         pairs += counts.pairs
         excluded += counts.excluded

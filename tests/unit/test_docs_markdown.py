@@ -1,4 +1,4 @@
-"""What the pages say can be done: links lead somewhere, README's Python runs."""
+"""What the pages say can be done: links lead somewhere, Python of README and of the explanations runs."""
 
 from __future__ import annotations
 
@@ -17,6 +17,15 @@ def test_markdown_relative_links_exist(page):
     links = [link.split("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text)]
     missing = [link for link in links if "://" not in link and link and not (page.parent / link).exists()]
     assert not missing
+
+
+@pytest.mark.parametrize("page", ["decomposition", "pair_kernels"])
+def test_python_of_an_explanation_runs_as_it_stands(page):
+    text = (ROOT / "docs" / "explanation" / f"{page}.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"(?s)```python\n(.*?)```", text)
+    assert blocks
+    for block in blocks:
+        exec(block, {})
 
 
 def test_readme_halo_example_fills_and_sums_ghosts():

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from pulsemd.base.errors import UnstableError
 from pulsemd.forcefield.nonbonded import LennardJonesTable
 from pulsemd.kernels.nonbonded.generate import load_pair_kernel
 from pulsemd.kernels.nonbonded.parameters import AtomParameters, constant_vector, kernel_combination
@@ -237,20 +236,6 @@ class PairForces:
         """Whether a pair's force was beyond `FORCE_LIMIT` or not a number since the last call."""
         bad, self._bad = bool(self._bad), 0
         return bad
-
-    def check(self) -> None:
-        """Report a pair force that was out of range since the last check.
-
-        Raises
-        ------
-        UnstableError
-            If a pair's force was beyond `FORCE_LIMIT` or not a number.
-        """
-        if self.out_of_range():
-            raise UnstableError(
-                f"a pair force is not a number or above {FORCE_LIMIT[self.precision]:.3g} kJ/mol/nm: atoms "
-                "overlap; check the starting structure (minimise it first) and the time step"
-            )
 
 
 def _halves(tiles: TileList) -> tuple[TileList, TileList]:
