@@ -1,4 +1,4 @@
-"""Shared by all tests: running the command as users do, in processes of its own."""
+"""Shared by all tests: the command as users run it, in processes of its own; generated examples, the same each time."""
 
 from __future__ import annotations
 
@@ -7,9 +7,16 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+
+with suppress(ImportError):  # tests on a device do without it
+    from hypothesis import settings
+
+    settings.register_profile("same", deadline=None, derandomize=True)
+    settings.load_profile("same")
 
 
 class Command:

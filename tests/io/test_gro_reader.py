@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from pathlib import Path
 
 import numpy as np
@@ -176,7 +177,7 @@ def test_gro_lines_of_unequal_length_read_as_equal_ones(tmp_path: Path) -> None:
     assert uneven.velocities is None
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     precision=st.integers(1, 9),
     rows=st.lists(st.tuples(*[st.floats(-999, 9999)] * 3), min_size=1, max_size=5),
@@ -212,11 +213,19 @@ def test_gro_numbers_written_as_printf_does(value: float, decimals: int) -> None
     assert text == expected.replace("-0." + "0" * decimals, " 0." + "0" * decimals)
 
 
-@given(st.text(alphabet="0123456789 .-+eE", min_size=8, max_size=8))
-def test_gro_numbers_accepted_only_if_float_agrees(text: str) -> None:
+@given(st.from_regex(r"[ \-0-9]{4}[.0 ][0-9e+ ]{3}", fullmatch=True))
+def test_gro_numbers_are_accepted_in_one_form_alone_and_have_the_value_of_float(text: str) -> None:
     values, valid = decode(np.frombuffer(text.encode(), np.uint8).reshape(1, 8), 4)
+    assert bool(valid[0]) == (re.fullmatch(r" *-?[0-9]*\.[0-9]{3}", text) is not None)
     if valid[0]:
         assert values[0] == float(text)
+
+
+@pytest.mark.parametrize("text", ["   1.234", "  -0.500", "    .125", "9999.999", "-999.001"])
+def test_gro_numbers_in_columns_are_read_as_float_does(text: str) -> None:
+    values, valid = decode(np.frombuffer(text.encode(), np.uint8).reshape(1, 8), 4)
+    assert valid.all()
+    assert values[0] == float(text)
 
 
 def test_gro_writer_wraps_numbers_at_99999(tmp_path: Path) -> None:
