@@ -128,6 +128,20 @@ def test_quantities_have_their_units(tmp_path):
         np.testing.assert_allclose(found.configuration.box, 4.0 * np.eye(3))
 
 
+def test_objects_in_the_place_of_others_are_refused_with_what_to_give(tmp_path):
+    openmm, app, unit = (pytest.importorskip(f"openmm{name}") for name in ("", ".app", ".unit"))
+    path = write_system(tmp_path, nonbonded())
+    pdb = object.__new__(app.PDBFile)
+    for given, options, message in (
+        (pdb, {}, r"positions: PDBFile is no State; give its \.positions"),
+        (openmm.System(), {}, "positions: System is no array of numbers"),
+        (positions() * unit.kelvin, {}, 'positions: Quantity .* "kelvin" is not compatible with'),
+        (positions(), {"names": pdb}, r"topology: PDBFile is no openmm\.app\.Topology; give its \.topology"),
+    ):
+        with pytest.raises(InputError, match=message):
+            read_openmm(path, given, **options)
+
+
 def test_object_that_openmm_cannot_write_is_refused():
     pytest.importorskip("openmm")
     with pytest.raises(

@@ -338,3 +338,57 @@ def test_integrators_and_forces_of_a_run_become_options(tmp_path):
         tmp_path, nonbonded(), bath, integrator=write_integrator(tmp_path), tcoupl="V-rescale"
     ).options
     assert (found["ref_t"], found["tau_t"]) == (290.0, 0.5)
+
+
+def test_seed_of_an_integrator_is_that_of_the_run_and_0_draws_one(tmp_path):
+    for seed, expected in ((0, None), (42, 42)):
+        langevin = write_integrator(
+            tmp_path, "LangevinMiddleIntegrator", friction=2, temperature=310, randomSeed=seed
+        )
+        for options in ({}, {"tcoupl": "v-rescale"}):
+            assert (
+                read(tmp_path, nonbonded(), integrator=langevin, **options).options.get("ld_seed") == expected
+            )
+
+
+def test_barostat_of_frequency_0_does_nothing(tmp_path):
+    still = '<Force type="MonteCarloBarostat" pressure="1.5" temperature="310" frequency="0"/>'
+    assert "ref_p" not in read(tmp_path, nonbonded(), still).options
+
+
+STATE = "<State>{parameters}<Positions>{rows}</Positions></State>"
+
+
+def test_global_parameters_have_the_values_of_the_state(tmp_path):
+    """As a context that loads it; a parameter that the state does not have stays at its default."""
+    rows = "".join(f'<Position x="{x}" y="{y}" z="{z}"/>' for x, y, z in positions())
+    bond = custom("Bond", "0.5*k*(r-d)^2", [], [((0, 1), [])]).replace(
+        "<GlobalParameters/>",
+        '<GlobalParameters><Parameter name="k" default="100"/><Parameter name="d" default="0.3"/></GlobalParameters>',
+    )
+    pressed = '<Force type="MonteCarloBarostat" pressure="1.5" temperature="310" frequency="25"/>'
+    path = write_system(tmp_path, nonbonded(), bond, pressed)
+    state = tmp_path / "state.xml"
+    for parameters, k, pressure in (
+        ("", 100, 1.5),
+        ('<Parameters k="7" MonteCarloPressure="3"/>', 7, 3),
+    ):
+        state.write_text(STATE.format(parameters=parameters, rows=rows))
+        found = read_openmm(path, state, options={"pcoupl": "c-rescale"})
+        assert found.topology.terms["harmonic_distance"].parameters.tolist() == [[0.3, k]]
+        assert found.options["ref_p"] == pressure
+
+
+def test_terms_that_act_at_another_image_than_in_openmm_are_warned_of(tmp_path, caplog):
+    bond = '<Force type="HarmonicBondForce" usesPeriodic="{}"><Bonds>{}</Bonds></Force>'
+    bonds = "".join(f'<Bond p1="{i}" p2="{j}" d="0.4" k="5"/>' for i, j in ((0, 1), (0, 4), (1, 6)))
+    where = positions()
+    where[4] += [0.0, 0.0, 1.5]  # 3.1 nm from particle 0, and 0.1 nm from its image
+    for periodic, told in ((1, 0), (0, 1)):
+        caplog.clear()
+        read_openmm(write_system(tmp_path, nonbonded(), bond.format(periodic, bonds)), where)
+        assert len(caplog.messages) == told
+    assert caplog.messages[0].startswith(
+        "force 1 (HarmonicBondForce): particles 0 and 4 are 3.1 nm apart in these positions and 0.1 nm to the nearest "
+        "image, which is what acts here; OpenMM takes the first unless setUsesPeriodicBoundaryConditions(True)"
+    )

@@ -137,13 +137,17 @@ def test_particles_that_are_not_supported_are_refused_by_index(tmp_path, particl
         ("BrownianIntegrator", {"friction": 1, "temperature": 300}, "the integrator BrownianIntegrator is not supported; use VerletIntegrator"),
         ("VariableVerletIntegrator", {}, "the integrator VariableVerletIntegrator is not supported"),
         ("CustomIntegrator", {}, "the integrator CustomIntegrator is not supported"),
+        ("CompoundIntegrator", {"stepSize": ""}, "the integrator CompoundIntegrator is not supported"),
+        ("LangevinMiddleIntegrator", {"friction": 1, "temperature": 300, "integrationForceGroups": 6}, "force 0 (NonbondedForce): its group 0 is not among those that the integrator takes forces from; here all forces act; remove the force from the System, or"),
         ("NoseHooverIntegrator", {"hasSubsystemThermostats": 1}, "thermostats of parts of the system are not supported"),
     ],
 )  # fmt: skip
 def test_integrator_that_is_not_supported_is_refused_by_name(tmp_path, kind, attributes, message):
     with pytest.raises(InputError) as refused:
         read(tmp_path, nonbonded(), integrator=write_integrator(tmp_path, kind, **attributes))
-    assert str(refused.value).startswith(f"{tmp_path / 'integrator.xml'}: ")
+    assert str(refused.value).startswith(
+        (f"{tmp_path / 'integrator.xml'}: ", f"{tmp_path / 'system.xml'}: force 0")
+    )
     assert message in str(refused.value)
 
 

@@ -65,6 +65,10 @@ def test_names_of_openmm_are_refused_with_those_that_do_the_same(start):
     with simulate(start, "tip4pew") as simulation:
         with pytest.raises(AttributeError, match=r"OpenMM's minimizeEnergy is minimize\(emtol=\.\.\.\) here"):
             simulation.minimizeEnergy()
+        with pytest.raises(TypeError, match=r"number of steps made, 0; OpenMM's step\(n\) is run\(n\) here"):
+            simulation.step(100)
+        with pytest.raises(ConfigError, match="emtol = 10 kJ must be a positive number, without unit"):
+            simulation.minimize(emtol="10 kJ")
         with pytest.raises(AttributeError, match=r"has no attribute 'colour'$"):
             _ = simulation.colour
 
@@ -84,3 +88,22 @@ def test_simulation_goes_on_from_the_arrays_of_another(start, name):
         assert again.step == 10
         assert again.run(10).time == pytest.approx(0.02)
         np.testing.assert_allclose(again.positions, at_the_end, atol=1e-5)
+
+
+def test_langevin_dynamics_goes_on_with_the_seed_of_the_first(start, tmp_path):
+    path, positions, box = start["tip4pew"]
+    langevin = tmp_path / "integrator.xml"
+    langevin.write_text(
+        '<Integrator type="LangevinMiddleIntegrator" stepSize="0.001" friction="1" temperature="300" randomSeed="0"/>'
+    )
+    with pulsemd.Simulation.from_openmm(path, positions, langevin, box=box, device="cpu") as simulation:
+        now = simulation.run(10).snapshot
+        seed = simulation.settings.ld_seed
+        at_the_end = simulation.run(10).positions
+    kept = {"box": now.box, "init_step": now.step, "continuation": True, "device": "cpu"}
+    for ld_seed in (seed, seed + 1):
+        with pulsemd.Simulation.from_openmm(
+            path, now.positions, langevin, velocities=now.velocities, ld_seed=ld_seed, **kept
+        ) as again:
+            away = np.abs(again.run(10).positions - at_the_end).max()
+        assert (away < 1e-5) == (ld_seed == seed)

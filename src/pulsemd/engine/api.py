@@ -18,7 +18,7 @@ from pulsemd.engine.device import choose_device, fit_device
 from pulsemd.engine.gromacs_system import Path, system_from_gromacs
 from pulsemd.engine.interrupts import interrupt_held_back
 from pulsemd.engine.minimise import Minimum, check_method
-from pulsemd.engine.openmm_names import missing
+from pulsemd.engine.openmm_names import StepNumber, missing
 from pulsemd.engine.openmm_system import system_from_openmm
 from pulsemd.engine.options import Device, PlanKind, Precision, RunOptions
 from pulsemd.engine.ranks import start_ranks
@@ -81,7 +81,6 @@ class Simulation:
 
     Attributes
     ----------
-    step : int
     settings : RunSettings
     topology : Topology
     box : (3, 3) float64, nm
@@ -94,7 +93,7 @@ class Simulation:
                 "Simulation.from_gromacs(conf, top, mdp)"
             )
         self._system, self._options = system, options
-        self.step = system.step
+        self._step = system.step
         self._reporters: list[_Reporter] = []
         self._busy = self._closed = False
         self._failure: BaseException | None = None
@@ -190,7 +189,7 @@ class Simulation:
         ----------
         system : openmm.System, or path of its XML
         positions : (n, 3) array or Quantity, openmm.State, or path of a State's XML
-            Numbers without unit are nm. A State also has velocities and the box.
+            Numbers without unit are nm. A State also has velocities, the box, and what global parameters are.
         integrator : openmm.Integrator or path of its XML, optional
             Its step, and its temperature if ``tcoupl='v-rescale'`` replaces its thermostat.
         topology : openmm.app.Topology, optional
@@ -327,13 +326,13 @@ class Simulation:
                 "simulation with integrator='md'"
             )
         lifetime = int(self._ranks.about["nstlist"])
-        last, slice_ = self.step + steps, lifetime
-        while self.step < last:
-            n, start = min(_to_search(self.step, slice_, lifetime), last - self.step), perf_counter()
+        last, slice_ = self._step + steps, lifetime
+        while self._step < last:
+            n, start = min(_to_search(self._step, slice_, lifetime), last - self._step), perf_counter()
             with interrupt_held_back():
-                self.step = self._call("run", n, self._wanted(range(len(self._reporters))))
+                self._step = self._call("run", n, self._wanted(range(len(self._reporters))))
             slice_ = max(1, int(n * min(2.0, _SLICE / max(perf_counter() - start, 1e-6))))
-        due = [k for k, r in enumerate(self._reporters) if self.step % r.interval == 0]
+        due = [k for k, r in enumerate(self._reporters) if self._step % r.interval == 0]
         if due and steps:
             with interrupt_held_back():
                 self._call("last", self._wanted(due))
@@ -374,7 +373,7 @@ class Simulation:
             self._busy = False
         if problems:
             if command == "run":
-                self.step = result
+                self._step = result
             raise problems[0]
         return result
 
@@ -409,9 +408,14 @@ class Simulation:
         return (self._system.user_box if self.settings.pcoupl == "no" else self.snapshot.box).copy()
 
     @property
+    def step(self) -> int:
+        """Steps made."""
+        return StepNumber(self._step)
+
+    @property
     def time(self) -> float:
         """Time of the current positions, ps."""
-        return self.settings.time_of(self.step)
+        return self.settings.time_of(self._step)
 
     @property
     def snapshot(self) -> Snapshot:
@@ -442,10 +446,10 @@ class Simulation:
     def _now(self, command: str, convert: Callable[[Any], Any]) -> Any:
         """What a command gives at the current step, asked for once."""
         step, value = self._kept.get(command, (-1, None))
-        if step != self.step:
+        if step != self._step:
             with interrupt_held_back():
                 value = convert(self._call(command))
-            self._kept[command] = self.step, value
+            self._kept[command] = self._step, value
         return value
 
     def _snapshot(self, frame: Frame) -> Snapshot:
@@ -455,7 +459,7 @@ class Simulation:
     def __repr__(self) -> str:
         about = self._ranks.about
         return (
-            f"<Simulation of {self.topology.n_atoms} atoms at step {self.step}: {self._options.ranks} rank(s) as "
+            f"<Simulation of {self.topology.n_atoms} atoms at step {self._step}: {self._options.ranks} rank(s) as "
             f"{about['grid']}, transport {about['transport']}, precision {self._options.precision}, device "
             f"{about['device']}, list cut-off {about['r_list']} nm>"
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 from typing import Protocol
 
 import numpy as np
@@ -107,8 +108,9 @@ class Method:
                 f"integrator = {self.integrator} is no minimisation; use {' or '.join(MINIMISERS)}"
             )
         for name in ("emtol", "emstep", "nbfgscorr"):
-            if not getattr(self, name) > 0:
-                raise ConfigError(f"{name} = {getattr(self, name)} must be positive")
+            value = getattr(self, name)
+            if not isinstance(value, Real) or not float(value) > 0:
+                raise ConfigError(f"{name} = {value} must be a positive number, without unit")
 
 
 @dataclass(frozen=True)

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 _REMEDIES = {
     "minimizeEnergy": "minimize(emtol=...)",
     "currentStep": "step, a number",
-    "context": "positions, velocities, box and energies, or given to from_openmm",
+    "context": "positions, velocities, box and energies, or given to from_openmm; its parameters are those of forces",
     "integrator": "settings; its temperature follows points in time with annealing=...",
     "system": "topology",
     "reporters": "add_reporter(interval, energies=..., frame=...)",
-    "runForClockTime": "run(steps)",
 }
+_REMEDIES |= dict.fromkeys(("runForClockTime", "runUntilClockTime"), "run(steps)")
 _REMEDIES |= dict.fromkeys(
     ("saveCheckpoint", "loadCheckpoint", "saveState", "loadState"),
     "positions, velocities and box, which from_openmm(..., continuation=True) takes back",
 )
+
+
+class StepNumber(int):
+    """Steps made; who calls it, as OpenMM's ``simulation.step(n)``, is told what makes steps here."""
+
+    def __call__(self, *_: object) -> NoReturn:
+        raise TypeError(f"step is the number of steps made, {self}; OpenMM's step(n) is run(n) here")
 
 
 def missing(name: str) -> str:

@@ -140,6 +140,11 @@ class Force:
         """An attribute that is 0 or 1; absent means 0."""
         return self.element.get(attribute, "0") not in ("0", "false")
 
+    @property
+    def periodic(self) -> bool:
+        """Whether its terms, or exceptions, act at the nearest image in OpenMM too."""
+        return self.flag("usesPeriodic") or self.flag("exceptionsUsePeriodic")
+
     def rows(self, section: str) -> Element:
         """A section, empty where the force has none."""
         return section_of(self.element, section)

@@ -68,6 +68,10 @@ class SystemDraft:
     """(n, 3) nm, of restrained particles."""
     run: dict[str, Force] = field(default_factory=dict)
     """Forces that say how to run, by class."""
+    reading: Force | None = None
+    """The force whose terms are being added."""
+    at_coordinates: list[tuple[Force, Int32]] = field(default_factory=list)
+    """Atoms of terms that OpenMM takes at their coordinates, not at the nearest image."""
 
     @property
     def n_atoms(self) -> int:
@@ -78,3 +82,5 @@ class SystemDraft:
         """Add terms of a kind; those without effect are left out by the caller."""
         if len(atoms):
             self.bonded.setdefault(kind, []).append((atoms, parameters))
+            if self.reading is not None and not self.reading.periodic:
+                self.at_coordinates.append((self.reading, atoms))

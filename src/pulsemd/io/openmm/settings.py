@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from pulsemd.io.openmm.document import Document, Force, number
+from pulsemd.io.openmm.document import Document, Force, number, section_of
 from pulsemd.io.openmm.draft import SystemDraft
 
 log = logging.getLogger(__name__)
@@ -33,6 +33,9 @@ _THERMOSTATS: Mapping[str, str] = {
 }
 """Integrators with a thermostat, and the attribute with its rate [1/ps]."""
 
+OF_RUNS = ("CMMotionRemover", "AndersenThermostat", "MonteCarloBarostat")
+"""Forces that only say how to run."""
+
 _REMEDY = (
     "a thermostat with the same ensemble is v-rescale: add tcoupl='v-rescale', which then takes its temperature "
     "from here"
@@ -44,6 +47,49 @@ def remember_run_force(draft: SystemDraft, force: Force) -> None:
     if force.type in draft.run:
         raise force.error(f"{draft.run[force.type].name} is there already", "keep one")
     draft.run[force.type] = force
+
+
+_OF_THERMOSTATS: Mapping[str, tuple[str, str]] = {
+    "MonteCarloPressure": ("MonteCarloBarostat", "pressure"),
+    "AndersenTemperature": ("AndersenThermostat", "temperature"),
+    "AndersenCollisionFrequency": ("AndersenThermostat", "frequency"),
+}
+"""Global parameters that no expression has: the class and the attribute they stand for."""
+
+
+def with_parameters(document: Document, state: Document) -> Document:
+    """A System whose global parameters are at the values of a State, where it has them, as OpenMM sets them."""
+    for name, value in section_of(state.element, "Parameters").attrib.items():
+        for force in section_of(document.element, "Forces"):
+            for parameter in section_of(force, "GlobalParameters"):
+                if parameter.get("name") == name:
+                    parameter.set("default", value)
+            kind, attribute = _OF_THERMOSTATS.get(name, ("", ""))
+            if force.get("type") == kind:
+                force.set(attribute, value)
+    return document
+
+
+def check_groups(document: Document, integrator: Document | None) -> None:
+    """Refuse an integrator that leaves forces out by their groups.
+
+    Raises
+    ------
+    TopologyError
+        Naming the first force that is left out.
+    """
+    groups = -1 if integrator is None else int(integrator.element.get("integrationForceGroups", "-1"))
+    for index, element in enumerate(section_of(document.element, "Forces")):
+        if element.get("type") in OF_RUNS:
+            continue
+        own = int(element.get("forceGroup", "0"))
+        mesh = int(element.get("recipForceGroup", "-1"))
+        for group in (own, own if mesh < 0 else mesh):
+            if not groups >> group & 1:
+                raise Force(index, element, document.file).error(
+                    f"its group {group} is not among those that the integrator takes forces from; here all forces act",
+                    "remove the force from the System, or give the integrator its group by setIntegrationForceGroups",
+                )
 
 
 def run_options(draft: SystemDraft, integrator: Document | None, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -84,14 +130,16 @@ def _centre_of_mass(remover: Force | None) -> dict[str, Any]:
 
 
 def _integrator_options(integrator: Document, replaced: bool) -> dict[str, Any]:
-    options: dict[str, Any] = {"dt": number(integrator.element, "stepSize")}
-    if integrator.kind == "VerletIntegrator":
-        return options
-    if integrator.kind not in _THERMOSTATS:
+    if integrator.kind not in ("VerletIntegrator", *_THERMOSTATS):
         integrator.refuse(
             f"the integrator {integrator.kind} is not supported; use VerletIntegrator, or for a thermostat "
             "LangevinMiddleIntegrator"
         )
+    options: dict[str, Any] = {"dt": number(integrator.element, "stepSize")}
+    if integrator.kind == "VerletIntegrator":
+        return options
+    if (seed := int(integrator.element.get("randomSeed", "0"))) > 0:
+        options["ld_seed"] = seed
     if integrator.element.get("hasSubsystemThermostats", "0") != "0":
         integrator.refuse("thermostats of parts of the system are not supported; use one for all particles")
     rate = number(integrator.element, _THERMOSTATS[integrator.kind])
@@ -116,7 +164,7 @@ def _stochastic(integrator: Document, rate: float) -> dict[str, Any]:
 def _barostat(draft: SystemDraft, given: Mapping[str, Any]) -> dict[str, Any]:
     """C-rescale with the pressure of a Monte Carlo barostat, if it may take its place."""
     barostat = draft.run.get("MonteCarloBarostat")
-    if barostat is None:
+    if barostat is None or int(barostat.number("frequency")) == 0:  # with 0 it does nothing in OpenMM either
         return {}
     if str(given.get("pcoupl", "no")).lower().replace("_", "-") != "c-rescale":
         raise barostat.error("changes of the volume by Monte Carlo are not supported", _BAROSTAT_REMEDY)

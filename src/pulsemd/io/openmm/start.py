@@ -25,8 +25,25 @@ class Start:
     box: Float64
 
 
+def read_state(positions: Any) -> Document | None:
+    """A State, in memory or as the path of its XML; None for positions alone.
+
+    Raises
+    ------
+    InputError
+        For an object of another class that has positions.
+    """
+    if isinstance(positions, str | PathLike):
+        return read_document(positions, "State")
+    if not hasattr(positions, "getPositions"):
+        return None
+    if not hasattr(positions, "getPotentialEnergy"):
+        raise InputError(f"positions: {type(positions).__name__} is no State; give its .positions")
+    return read_document(positions, "State")
+
+
 def read_start(document: Document, n_atoms: int, positions: Any, velocities: Any, box: Any) -> Start:
-    """Where the particles are, see `read_openmm`.
+    """Where the particles are, see `read_openmm`; `positions` may be the `Document` of a State.
 
     Raises
     ------
@@ -34,8 +51,8 @@ def read_start(document: Document, n_atoms: int, positions: Any, velocities: Any
         If an array has another shape, or there is no box.
     """
     vectors = box_vectors(document.element)
-    if isinstance(positions, str | PathLike) or hasattr(positions, "getPositions"):
-        state = read_document(positions, "State").element
+    if isinstance(positions, Document):
+        state = positions.element
         found = box_vectors(state)
         vectors = vectors if found is None else found
         velocities = _rows(state, "Velocities") if velocities is None else velocities
@@ -62,11 +79,16 @@ def in_units(values: Any, what: str, shape: tuple[int, int]) -> Float64:
     Raises
     ------
     InputError
-        If it has another shape.
+        If it has another shape or unit, or is something else.
     """
     if isinstance(values, list | tuple) and any(hasattr(value, "value_in_unit") for value in values):
         values = [_plain(value, what) for value in values]
-    array = np.array(_plain(values, what), np.float64)
+    try:
+        array = np.array(_plain(values, what), np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"{what}: {type(values).__name__} is no array of numbers, with or without unit: {error}"
+        ) from error
     if array.shape != shape:
         raise InputError(f"{what}: an array of shape {shape} is needed, not {array.shape}")
     return array
@@ -86,10 +108,12 @@ def read_names(topology: Any, n_atoms: int, waters: NDArray[np.int32]) -> Names:
     Raises
     ------
     InputError
-        If it has another number of atoms.
+        If it has another number of atoms, or is something else.
     """
     if topology is None:
         return _invented_names(n_atoms, waters)
+    if not hasattr(topology, "atoms"):
+        raise InputError(f"topology: {type(topology).__name__} is no openmm.app.Topology; give its .topology")
     atoms = list(topology.atoms())
     if len(atoms) != n_atoms:
         raise InputError(f"topology: {len(atoms)} atoms, but the System has {n_atoms} particles")

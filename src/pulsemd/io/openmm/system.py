@@ -16,10 +16,11 @@ from pulsemd.io.openmm import bonded, custom, custom_torsions, nonbonded, pair_p
 from pulsemd.io.openmm.constraints import Constraints, sort_constraints
 from pulsemd.io.openmm.document import Document, Force, columns, read_document, section_of
 from pulsemd.io.openmm.draft import SystemDraft
+from pulsemd.io.openmm.images import warn_of_images
 from pulsemd.io.openmm.molecules import Names, WholeSystem, split
 from pulsemd.io.openmm.pairs import PairTable, build_pairs
 from pulsemd.io.openmm.sites import read_site
-from pulsemd.io.openmm.start import read_names, read_start
+from pulsemd.io.openmm.start import read_names, read_start, read_state
 from pulsemd.kernels.nonbonded.potential import PairPotential
 from pulsemd.topology.configuration import Configuration
 from pulsemd.topology.expand import build_topology
@@ -50,9 +51,7 @@ FORCES: Mapping[str, Callable[[SystemDraft, Force], None]] = {
     "CustomAngleForce": custom.custom_angles,
     "CustomTorsionForce": custom_torsions.custom_torsions,
     "CustomExternalForce": restraints.custom_external,
-    "CMMotionRemover": settings.remember_run_force,
-    "AndersenThermostat": settings.remember_run_force,
-    "MonteCarloBarostat": settings.remember_run_force,
+    **dict.fromkeys(settings.OF_RUNS, settings.remember_run_force),
     **dict.fromkeys(
         _BAROSTATS,
         _refuse("it scales in ways that are not supported", "use MonteCarloBarostat with pcoupl='c-rescale'"),
@@ -110,7 +109,7 @@ def read_openmm(
     ----------
     system : System, or path of its XML
     positions : (n, 3) array or Quantity, State, or path of a State's XML
-        Numbers without unit are nm. A State also has velocities and the box.
+        Numbers without unit are nm. A State also has velocities, the box, and what global parameters are.
     integrator : Integrator or path of its XML, optional
     velocities : (n, 3) array or Quantity, nm/ps, optional
     box : (3, 3) array or Quantity, nm, optional
@@ -127,8 +126,11 @@ def read_openmm(
     """
     document = read_document(system, "System")
     run = None if integrator is None else read_document(integrator, "Integrator")
-    draft = _read_draft(document)
-    start = read_start(document, draft.n_atoms, positions, velocities, box)
+    state = read_state(positions)
+    settings.check_groups(document, run)
+    draft = _read_draft(document if state is None else settings.with_parameters(document, state))
+    start = read_start(document, draft.n_atoms, positions if state is None else state, velocities, box)
+    warn_of_images(draft, start.positions, start.box)
     constraints = sort_constraints(draft.constraints, draft.lengths, draft.mass, draft.file)
     pairs = build_pairs(draft, start.box)
     topology = _topology(draft, constraints, pairs, read_names(names, draft.n_atoms, constraints.waters))
@@ -173,6 +175,7 @@ def _read_draft(document: Document) -> SystemDraft:
             raise force.error(
                 f"{force.type} is not supported", f"supported are {', '.join(supported_forces())}"
             )
+        draft.reading = force
         FORCES[force.type](draft, force)
     _check_particles(draft, document)
     return draft
