@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from numpy.typing import NDArray
 
+from pulsemd.base.errors import ConfigError
 from pulsemd.halo import Transport
 
 if TYPE_CHECKING:
@@ -67,3 +69,33 @@ class ProcessControl:
 def control_of(transport: GpuTransport) -> Transport:
     """The control plane of a process, where a rank's transport is expected whose data plane is not used."""
     return cast(Transport, ProcessControl(transport))
+
+
+def take_fields(transport: Transport) -> Callable[[], None]:
+    """Let a new simulation have the arrays of a transport; what is given is to be called before they are used.
+
+    Between GPUs an array takes the place of the one that had its name, whose memory goes to others. Transports of
+    ranks on CPUs keep what somebody holds, so there any number of simulations may step by turns.
+
+    Raises
+    ------
+    ConfigError
+        By what is given: once another simulation has been made on the transport.
+    """
+    if not isinstance(transport, ProcessControl):
+        return _nothing
+    gpu = transport.gpu
+    mine = gpu.n_simulations = gpu.n_simulations + 1
+
+    def require() -> None:
+        if gpu.n_simulations != mine:
+            raise ConfigError(
+                f"transport {gpu.name}: another simulation was made on it, which has the memory of this one now; "
+                "finish one before the next is made, or open a transport for each"
+            )
+
+    return require
+
+
+def _nothing() -> None:
+    """What a simulation does on CPUs before it uses its arrays."""

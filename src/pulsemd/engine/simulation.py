@@ -18,6 +18,7 @@ from pulsemd.engine.blowup import describe_failure
 from pulsemd.engine.cell import Cell
 from pulsemd.engine.device import fit_device, new_rank
 from pulsemd.engine.energies import energy_record
+from pulsemd.engine.gpu_control import take_fields
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.reporters import Frame, PendingReports, Report, Reporter, steps_to_next
 from pulsemd.engine.setup import choose_list_cutoff, choose_nstlist
@@ -79,6 +80,7 @@ class Simulation:
         self.r_list = choose_list_cutoff(system, self.nstlist) if earlier is None else earlier.list_cutoff
         check_cutoff(self.r_list, system.box)
         check_barostat(system.settings, system.topology, system.user_box)
+        self.require_fields = take_fields(transport)
         self.rank = new_rank(transport, system, options, self.r_list, self.nstlist)
         self.grid = self.rank.grid
         self._pending = PendingReports(self.rank.energies_ahead, self.rank.frames_ahead)
@@ -129,6 +131,7 @@ class Simulation:
             On every rank, if the simulation blew up on any.
         """
         first, last = self.step, self.step + n_steps
+        self.require_fields()
         self.go_to_half_step()
         while self.step < last:
             if self.search_is_next:
@@ -181,6 +184,7 @@ class Simulation:
 
     def _take_rows(self) -> Callable[[], tuple[LocalAtoms, Cell]]:
         """A function that gives rows and cell of now; velocities of full steps need the forces of now."""
+        self.require_fields()
         if self.system.settings.full_steps:
             self._try_step(coupled=False)
         return self.rank.take_rows()
@@ -297,6 +301,7 @@ class Simulation:
 
     def _try_step(self, coupled: bool) -> None:
         """Make the next step, with a new pair list if it begins one, for energies or velocities, and take it back."""
+        self.require_fields()
         self.go_to_half_step()
         if self.search_is_next and self.step != self._searched:
             self.timer.timed("search", self.rank.search)
@@ -321,6 +326,7 @@ class Simulation:
 
     def gather(self) -> Frame | None:
         """The current frame as steps have it, on rank 0, None elsewhere."""
+        self.require_fields()
         return self._frame(self.step, self.rank.rows(), self.rank.read_cell())
 
     def frame(self) -> Frame | None:

@@ -101,9 +101,12 @@ class GpuTransport:
     host_spans : deque of (str, float, float), optional
         Where one is set, a rung that the host drives adds what the host does in exchanges: what, begin by
         `time.perf_counter`, s, and duration, s.
+    n_simulations : int
+        Counted by whoever allocates the same names for one simulation after the other.
     """
 
     host_waited = 0.0
+    n_simulations = 0
     host_spans: deque[tuple[str, float, float]] | None = None
 
     def __init__(
