@@ -186,6 +186,34 @@ def test_cutoff_above_half_the_width_is_refused(tmp_path, capsys):
     assert "half" in said
 
 
+@pytest.mark.parametrize(
+    ("more", "refused"),
+    [
+        (("--ranks", 2), "no grid of 2 ranks fits: the halo of 1.6000 nm"),
+        (("--ranks", 4, "--grid", "1x2x2"), "grid 1x2x2 does not fit"),
+        (("--ranks", 2, "-n", "absent.ndx"), "absent.ndx"),
+    ],
+)
+def test_ranks_that_cannot_run_are_refused_before_they_start_and_no_folder_is_left(
+    tmp_path, capsys, more, refused
+):
+    words = write_input(tmp_path, rcoulomb=1.4, rvdw=1.4, nsteps=0)
+    for command in ("run", "energy"):
+        code, said = attempt(tmp_path, capsys, words, *more, command=command)
+        assert code in (3, 4)
+        assert refused in said
+        assert "starting" not in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_refused_input_leaves_an_empty_folder_that_was_there(tmp_path, capsys):
+    (tmp_path / "out").mkdir()
+    words = write_input(tmp_path, rcoulomb=1.7, rvdw=1.7)
+    code, _ = attempt(tmp_path, capsys, words)
+    assert code == 4
+    assert (tmp_path / "out").exists()
+
+
 def test_results_that_exist_are_not_overwritten(tmp_path, capsys, water):
     assert attempt(tmp_path, capsys, water, "--steps", 10)[0] == 0
     before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}

@@ -44,6 +44,58 @@ def test_signal_to_a_run_on_three_ranks_writes_a_checkpoint_and_exits_with_130(t
     assert read_checkpoint(tmp_path / "out").step == step > 0
 
 
+def start_run(folder, *words):
+    """`pulsemd run` of many steps on two ranks; its messages come through a pipe."""
+    command = [sys.executable, "-m", "pulsemd.cli.main", "run", *write_input(folder), "--steps", "1000000"]
+    command += ["--ranks", "2", "--device", "cpu", "-o", "new/out", *words]
+    return subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_while_ranks_are_loaded_ends_them_without_a_traceback_or_a_folder(tmp_path, number):
+    process = start_run(tmp_path)
+    assert process.stderr.readline().startswith("starting 2 ranks")
+    process.send_signal(number)
+    said = process.communicate(timeout=60)[1]
+    assert (process.returncode, said) == (130, "interrupted\n")
+    assert not workers_of(process.pid)
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_in_the_middle_of_an_import_ends_the_program_and_takes_empty_folders_along(tmp_path, number):
+    (tmp_path / "kept").mkdir()
+    program = f"""
+import os
+from pathlib import Path
+from pulsemd.cli.stop import ended_at_once
+
+class Descriptor:
+    def __set_name__(self, owner, name):
+        os.kill(os.getpid(), {int(number)})
+
+with ended_at_once("kept/new/out"):
+    Path("kept/new/out").mkdir(parents=True)
+    class Imported:
+        field = Descriptor()
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+    assert os.listdir(tmp_path) == ["kept"]
+    assert os.listdir(tmp_path / "kept") == []
+
+
+def test_signal_to_launcher_and_ranks_at_once_is_one_request(tmp_path):
+    process = start_run(tmp_path, "--checkpoint-minutes", "0")
+    while not (tmp_path / "new/out/checkpoint.prev.pmd").exists() and process.poll() is None:
+        time.sleep(0.05)
+    for number in (process.pid, *map(int, workers_of(process.pid))):
+        os.kill(number, signal.SIGTERM)
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 130, said
+    assert "interrupted at step" in said
+
+
 @pytest.mark.slow
 def test_rank_that_is_killed_ends_the_run_with_its_name_and_the_checkpoint_goes_on(tmp_path):
     words = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from typing import Any
 
 from pulsemd.base.errors import PulseMDError
 from pulsemd.base.version import VERSION
+from pulsemd.cli.stop import INTERRUPTED, ended_at_once
 
 RUNGS = (
     "loopback",
@@ -241,9 +243,10 @@ def _grid(text: str) -> tuple[int, int, int]:
 def dispatch(args: argparse.Namespace) -> int:
     """Run one command; imports what it needs and no more."""
     if args.command in ("run", "energy"):
-        from pulsemd.cli.run import main as run_main
+        with ended_at_once(getattr(args, "out", None)):
+            from pulsemd.cli.run import main as run_main
 
-        return run_main(args)
+            return run_main(args)
     if args.command == "plan":
         from pulsemd.cli.plan import plan
 
@@ -288,12 +291,17 @@ def main(argv: Sequence[str] | None = None) -> int:
                 print(f"  {note}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
+        return _interrupted()
+    except SystemExit as ending:
+        if ending.code != 128 + signal.SIGTERM:
+            raise
+        return _interrupted()
     except BrokenPipeError:
         sys.stderr.close()
         return 1
-    except Exception:
+    except Exception as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):  # Ctrl-C while a class was made, by an import
+            return _interrupted()
         traceback.print_exc()
         print(
             f"error: this is a bug in pulsemd {VERSION}; please report it with the lines "
@@ -301,6 +309,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 1
+
+
+def _interrupted() -> int:
+    print("interrupted", file=sys.stderr)
+    return INTERRUPTED
 
 
 if __name__ == "__main__":

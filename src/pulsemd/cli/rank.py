@@ -74,7 +74,7 @@ def read_input(transport: Transport, request: RunRequest) -> tuple[System, RunRe
     found, error = None, None
     if transport.rank == 0:
         try:
-            found = _read_here(request)
+            found = read_here(request)
         except PulseMDError as problem:
             error = problem
     transport.barrier(patient=True)  # large files are read longer than others wait in an exchange
@@ -83,13 +83,20 @@ def read_input(transport: Transport, request: RunRequest) -> tuple[System, RunRe
     return shared
 
 
-def _read_here(request: RunRequest) -> tuple[System, RunRequest]:
+def read_here(request: RunRequest, quiet: bool = False) -> tuple[System, RunRequest]:
+    """`read_input` of a process by itself; `quiet`: without notes.
+
+    Raises
+    ------
+    InputError
+    """
+    say = _say_nothing if quiet else _say
     topology, table, configuration, settings = read_system(
         request.conf, request.top, request.settings, request.include, request.reference
     )
     unused = _by_reason(settings.ignored)
     for line in (*unused, *scaling_notes(settings, topology), *_far_away(topology, configuration)):
-        _say(f"note: {line}")
+        say(f"note: {line}")
     groups = Groups(topology, request.index)
     request = replace(request, atoms=groups.union(settings.compressed_x_grps, "compressed-x-grps"))
     topology, frozen_mass = frozen_topology(topology, settings, groups)
@@ -111,7 +118,7 @@ def _read_here(request: RunRequest) -> tuple[System, RunRequest]:
                 "was written with another --positions; continue with the same, or with another -o",
                 request.restart,
             )
-        _say(f"going on from step {system.step} of {request.restart}")
+        say(f"going on from step {system.step} of {request.restart}")
         return replace(system, frozen_mass=frozen_mass), request
     system = prepare_system(
         topology,
@@ -287,3 +294,7 @@ def say_preparing() -> None:
 
 def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
+
+
+def _say_nothing(text: str) -> None:
+    """Of what is read twice, once."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 from dataclasses import replace
@@ -26,7 +27,7 @@ from pulsemd.engine.options import RunOptions
 from pulsemd.forcefield.settings import RunSettings
 from pulsemd.halo import launch, launch_gpus, open_transport
 from pulsemd.io.checkpoint import NAME, PREVIOUS
-from pulsemd.io.gromacs.mdp import read_settings
+from pulsemd.io.gromacs.mdp import located, read_settings
 from pulsemd.io.gromacs.system import read_topology
 from pulsemd.io.output import make_folder
 from pulsemd.io.xdr import load_chemfiles
@@ -38,11 +39,17 @@ RESULTS = (
 )  # fmt: skip
 """Files of a run's directory."""
 
+_READ_TWICE = 2**20
+"""Bytes of a configuration, some 15,000 atoms, up to which it is read before ranks are started, in some tenths of a
+second. Larger boxes have room for about any grid; where not, the ranks find out."""
+
 
 def main(args: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
     started = started_as()
     request = _requested(args, started)
+    if started is None and request.options.ranks > 1 and _size(request.conf) <= _READ_TWICE:
+        _refuse_early(request)
     try:
         return (
             _run_on_gpus(request, started is not None)
@@ -53,6 +60,27 @@ def main(args: argparse.Namespace) -> int:
         if request.out is not None and (request.out / NAME).exists():
             error.add_note(f"to go on from the last checkpoint, give --restart {request.out / NAME}")
         raise
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:  # reading it says more
+        return 0
+
+
+def _refuse_early(request: RunRequest) -> None:
+    """Raise what the ranks would raise once all of them are there, as of a grid that does not fit."""
+    from pulsemd.cli.rank import read_here
+    from pulsemd.plan.cut import choose_cut
+
+    logging.disable(logging.WARNING)  # they are said by the rank that reads for the run
+    try:
+        with located(request.mdp):
+            system, _ = read_here(request, quiet=True)
+            choose_cut(system, fit_device(request.options, system.topology, system.settings, started=True))
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 def _requested(args: argparse.Namespace, started: tuple[int, int] | None) -> RunRequest:

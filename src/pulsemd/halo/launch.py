@@ -21,7 +21,7 @@ from pulsemd.base.cores import usable_cores
 from pulsemd.base.errors import ConfigError, PeerError, TransportError
 from pulsemd.device.cuda import find_device_problem
 from pulsemd.halo.agreement import received
-from pulsemd.halo.control import Control
+from pulsemd.halo.control import JOINED, Control
 from pulsemd.halo.heap import SharedHeap
 from pulsemd.halo.mpirun import find_mpi_problem, mpirun_command
 from pulsemd.halo.transport import FOR_GPUS, TRANSPORTS, faults_text, wait_limit
@@ -238,6 +238,8 @@ class _Job:
             self._start(0, [*mpirun, *command], environment | extra)
         else:
             for process in range(self.n_processes):
+                if self.signalled:
+                    return
                 place = {"PULSEMD_SHMEM": f"{join}:{process * self.per_process}"}
                 self._start(process, [*command, str(process)], environment | place)
 
@@ -253,13 +255,21 @@ class _Job:
         )
 
     def pass_on(self, number: int) -> None:
-        """Give a signal to every process once; the second one kills them."""
-        if self.signalled:
-            self._kill()
+        """Give a signal to every process once; by the second one, or one before all have joined, `supervise` kills
+        them."""
+        if self.signalled or not self._all_joined():
+            self.signalled, self.deadline = number, 0.0
+            return
         self.signalled = number
         self.deadline = time.monotonic() + max(self.timeout, _GRACE)
         for process in self.running.values():
             process.send_signal(number)
+
+    def _all_joined(self) -> bool:
+        """Whether the functions of all ranks may have begun, and have something to bring to an end; of those under MPI
+        that is not known."""
+        control: Control | None = getattr(self, "_control", None)  # made by `start`
+        return self.mpi or (control is not None and bool(control.headers[0, :, JOINED].all()))
 
     def supervise(self) -> None:
         """Until all have ended: note deaths, tell the others, and kill those that do not react."""

@@ -32,6 +32,8 @@ def main(arguments: list[str]) -> int:
         ticket = pickle.load(file)
     on_gpus = "ranks_per_gpu" in ticket
     code, outcome = (_run_on_gpu if on_gpus else _run)(ticket, rank)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # the function has ended: there is nothing left to interrupt
     code = _hand_over(f"/proc/{process}/fd/{ticket['outcomes'][rank]}", code, outcome, ticket["target"])
     if code != 0 and ticket["mpi"]:
         from pulsemd.halo.transports.mpi import end_world

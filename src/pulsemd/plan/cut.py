@@ -140,13 +140,7 @@ def cut_system(system: System, options: RunOptions) -> Cut:
     DomainError
         As a run: if the cut-off does not fit the box, or no grid fits the ranks.
     """
-    nstlist = choose_nstlist(system, options)
-    r_list = choose_list_cutoff(system, nstlist)
-    check_cutoff(r_list, system.box)
-    check_barostat(system.settings, system.topology, system.user_box)
-    extent = TermOwnership(system).start_extent(system)
-    halo = start_halo(system, r_list, extent, options.several_on_gpus)
-    grid = choose_grid(options.ranks, system.box, halo, options.grid)
+    nstlist, r_list, extent, halo, grid = choose_cut(system, options)
     least = halo if options.several_on_gpus else extent
     domains = {kind: all_domains(system, grid, r_list, least, kind) for kind in get_args(Kind)}
     own = domains[options.plan_kind]
@@ -167,6 +161,30 @@ def cut_system(system: System, options: RunOptions) -> Cut:
         exchanges={kind: _exchange([d.plan for d in found]) for kind, found in domains.items()},
         row_bytes=row_bytes(options),
     )
+
+
+def choose_cut(system: System, options: RunOptions) -> tuple[int, float, float, float, Grid]:
+    """What a run with these options would choose at its start, or why it would be refused.
+
+    Returns
+    -------
+    nstlist : int
+    r_list, extent, halo : float, nm
+        List cut-off, largest distance between two leaders of a term, and width of the halo.
+    grid : Grid
+
+    Raises
+    ------
+    DomainError
+        As `cut_system`.
+    """
+    nstlist, earlier = choose_nstlist(system, options), system.continuation
+    r_list = choose_list_cutoff(system, nstlist) if earlier is None else earlier.list_cutoff
+    check_cutoff(r_list, system.box)
+    check_barostat(system.settings, system.topology, system.user_box)
+    extent = TermOwnership(system).start_extent(system)
+    halo = start_halo(system, r_list, extent, options.several_on_gpus)
+    return nstlist, r_list, extent, halo, choose_grid(options.ranks, system.box, halo, options.grid)
 
 
 def row_bytes(options: RunOptions) -> tuple[int, int]:
