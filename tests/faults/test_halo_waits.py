@@ -75,10 +75,9 @@ def test_suite_without_a_wait_for_rows_fails(wait: str) -> None:
         ("reverse", "pulse 3, epoch 1 of channel 'field', reverse: rows"),
     ],
 )
-@pytest.mark.parametrize(("transport", "timeout"), [("loopback", 1.0), ("shmem", 4.0)])
+@pytest.mark.parametrize("transport", ["loopback", "shmem"])
 def test_rows_that_never_arrive_end_the_wait_with_a_report(
-    transport: str, timeout: float, exchange: str, report: str
+    transport: str, exchange: str, report: str
 ) -> None:
-    """Processes do not start at the same moment: they get more time, which their start has to keep within too."""
-    with pytest.raises(PeerError, match=f"rank 0 waited {timeout:g} s for rank 1: {report}"):
-        launch(2, f"{__name__}:one_sided", exchange, transport=transport, timeout=timeout)
+    with pytest.raises(PeerError, match=f"rank 0 waited 1.5 s for rank 1: {report}"):
+        launch(2, f"{__name__}:one_sided", exchange, transport=transport, timeout=1.5)
