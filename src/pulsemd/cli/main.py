@@ -8,6 +8,8 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import nullcontext
+from importlib import import_module
 from typing import Any
 
 from pulsemd.base.errors import PulseMDError
@@ -25,6 +27,7 @@ RUNGS = (
     "nvshmem-step",
 )
 GPU_RUNGS = RUNGS[:1:-1]
+"""Those between GPUs, the best first."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -34,7 +37,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"pulsemd {VERSION}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    run = commands.add_parser("run", help="run molecular dynamics")
+    run = _add_command(commands, "run", "run:main", "run molecular dynamics")
     _add_input(run)
     run.add_argument("-o", dest="out", required=True, metavar="OUT", help="directory for the results")
     _add_common(run)
@@ -42,40 +45,59 @@ def build_parser() -> argparse.ArgumentParser:
         "--steps", type=_count, help="number of steps, counted from the first start, instead of nsteps"
     )
     _add_output(run)
-    energy = commands.add_parser("energy", help="energies of one configuration, term by term")
+    energy = _add_command(commands, "energy", "run:main", "energies of one configuration, term by term")
     _add_input(energy)
     _add_common(energy)
-    plan = commands.add_parser("plan", help="how a system would be cut into ranks, without running it")
+    plan = _add_command(
+        commands, "plan", "plan:plan", "how a system would be cut into ranks, without running it"
+    )
     _add_input(plan)
     _add_common(plan, several=True)
-    report = commands.add_parser("report", help="what runs did and found, side by side")
+    report = _add_command(commands, "report", "report:report", "what runs did and found, side by side")
     report.add_argument("out", nargs="+", metavar="OUT", help="directory of a run")
-    report.add_argument("--json", action="store_true", help="print one JSON object on standard output")
-    build = commands.add_parser("build", help="write input files of a bundled system in any size")
+    _add_json(report)
+    build = _add_command(
+        commands, "build", "systems:build", "write input files of a bundled system in any size"
+    )
     build.add_argument("name", choices=("water", "water-ethanol"))
     build.add_argument("--atoms", type=_count, required=True, help="number of atoms wanted")
     build.add_argument("-o", dest="out", required=True, metavar="DIR")
-    commands.add_parser("systems", help="list the bundled systems")
-    counts = commands.add_parser("census", help="count the molecules and terms of a topology")
+    _add_command(commands, "systems", "systems:show_systems", "list the bundled systems")
+    counts = _add_command(
+        commands, "census", "compare:show_census", "count the molecules and terms of a topology"
+    )
     counts.add_argument("-p", dest="top", required=True, metavar="TOPOL.top")
     counts.add_argument("-f", dest="mdp", metavar="RUN.mdp", help="settings, for macros and constraints")
     _add_format(counts)
-    compare = commands.add_parser("compare", help="compare each energy with that of another program")
+    compare = _add_command(
+        commands, "compare", "compare:compare", "compare each energy with that of another program"
+    )
     compare.add_argument("program", choices=("gmx",))
     _add_input(compare)
     compare.add_argument(
         "--tolerance", type=float, default=1e-4, help="relative difference at which a term disagrees (1e-4)"
     )
-    _add_bench(commands)
-    timeline = commands.add_parser("timeline", help="draw one step of runs with --trace")
+    bench = commands.add_parser("bench", help="measure a part of the program")
+    _add_bench(bench.add_subparsers(dest="part", required=True, metavar="PART"))
+    timeline = _add_command(commands, "timeline", "timeline:timeline", "draw one step of runs with --trace")
     timeline.add_argument("out", nargs="+", metavar="OUT", help="directory of a run, or a trace of bench md")
     timeline.add_argument(
         "-o", dest="picture", metavar="FILE", help="the picture, .svg or .png (OUT/timeline.svg)"
     )
     timeline.add_argument("--table", metavar="FILE.csv", help="also write the phases in it")
-    timeline.add_argument("--json", action="store_true", help="print one JSON object on standard output")
-    doctor = commands.add_parser("doctor", help="say what works on this machine, and why the rest does not")
-    doctor.add_argument("--json", action="store_true", help="print one JSON object on standard output")
+    _add_json(timeline)
+    _add_json(
+        _add_command(
+            commands, "doctor", "doctor:doctor", "say what works on this machine, and why the rest does not"
+        )
+    )
+    return parser
+
+
+def _add_command(commands: Any, name: str, target: str, help_: str) -> argparse.ArgumentParser:
+    """A command and the function that runs it, ``module:function`` of `pulsemd.cli`."""
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=help_)
+    parser.set_defaults(target=target)
     return parser
 
 
@@ -95,6 +117,10 @@ def _add_format(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-I", dest="include", action="append", default=[], metavar="DIR", help="folder of included files"
     )
+    _add_json(parser)
+
+
+def _add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object on standard output")
 
 
@@ -150,10 +176,10 @@ def _add_common(parser: argparse.ArgumentParser, several: bool = False) -> None:
     )
 
 
-def _add_bench(commands: Any) -> None:
-    parser = commands.add_parser("bench", help="measure a part of the program")
-    parts = parser.add_subparsers(dest="part", required=True, metavar="PART")
-    halo = parts.add_parser("halo", help="times of the halo exchange between GPUs, on every rung")
+def _add_bench(parts: Any) -> None:
+    halo = _add_command(
+        parts, "halo", "bench:bench_halo", "times of the halo exchange between GPUs, on every rung"
+    )
     halo.add_argument("--gpus", type=int, default=2, help="processes, one for each GPU (2)")
     halo.add_argument("--ranks-per-gpu", type=int, default=1, metavar="K", help="plan-ranks of each GPU (1)")
     halo.add_argument(
@@ -171,8 +197,10 @@ def _add_bench(commands: Any) -> None:
     halo.add_argument("--repeats", type=int, default=5, help="of which the median is taken (5)")
     halo.add_argument("--timeout", type=float, metavar="SECONDS", help="bound of every wait for another rank")
     halo.add_argument("-o", dest="out", metavar="DIR", help="folder for the CSV and the plot")
-    halo.add_argument("--json", action="store_true", help="print one JSON object on standard output")
-    _add_bench_md(parts.add_parser("md", help="times of molecular dynamics on GPUs, on every rung"))
+    _add_json(halo)
+    _add_bench_md(
+        _add_command(parts, "md", "bench:bench_md", "times of molecular dynamics on GPUs, on every rung")
+    )
 
 
 def _add_bench_md(md: argparse.ArgumentParser) -> None:
@@ -206,7 +234,7 @@ def _add_bench_md(md: argparse.ArgumentParser) -> None:
     md.add_argument(
         "-o", dest="out", metavar="DIR", help="folder of the CSV, to which rows are added, and of traces"
     )
-    md.add_argument("--json", action="store_true", help="print one JSON object on standard output")
+    _add_json(md)
 
 
 def _rank_grid(text: str) -> tuple[int, ...]:
@@ -242,38 +270,10 @@ def _grid(text: str) -> tuple[int, int, int]:
 
 def dispatch(args: argparse.Namespace) -> int:
     """Run one command; imports what it needs and no more."""
-    if args.command in ("run", "energy"):
-        with ended_at_once(getattr(args, "out", None)):
-            from pulsemd.cli.run import main as run_main
-
-            return run_main(args)
-    if args.command == "plan":
-        from pulsemd.cli.plan import plan
-
-        return plan(args)
-    if args.command == "report":
-        from pulsemd.cli.report import report
-
-        return report(args)
-    if args.command in ("census", "compare"):
-        from pulsemd.cli.compare import compare, show_census
-
-        return compare(args) if args.command == "compare" else show_census(args)
-    if args.command == "bench":
-        from pulsemd.cli.bench import bench_halo, bench_md
-
-        return bench_md(args) if args.part == "md" else bench_halo(args)
-    if args.command == "timeline":
-        from pulsemd.cli.timeline import timeline
-
-        return timeline(args)
-    if args.command == "doctor":
-        from pulsemd.cli.doctor import doctor
-
-        return doctor(args)
-    from pulsemd.cli.systems import build, show_systems
-
-    return build(args) if args.command == "build" else show_systems()
+    module, function = args.target.split(":")
+    with ended_at_once(getattr(args, "out", None)) if module == "run" else nullcontext():
+        code: int = getattr(import_module(f"pulsemd.cli.{module}"), function)(args)
+    return code
 
 
 def main(argv: Sequence[str] | None = None) -> int:

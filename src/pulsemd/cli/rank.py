@@ -197,20 +197,30 @@ def _run(
         if not keeper.stopped:
             simulation.finish()
         keeper.save()
-    digest = simulation.trajectory_hash()
+    _conclude(simulation, request, out, n_steps, wall)
+    if transport.rank == 0 and keeper.stopped:
+        why = "time is up" if keeper.stopped == "time" else "interrupted"
+        of = "" if last == ENDLESS else f" of {last}"
+        _say(f"{why} at step {simulation.step}{of}; to go on, add --restart {out / NAME} to the command")
+    return 130 if keeper.stopped == "interrupted" else 0
+
+
+def _conclude(simulation: Simulation, request: RunRequest, out: Path, n_steps: int, wall: float) -> None:
+    """Write and say what the steps of a run came to; collective."""
+    transport, digest = simulation.transport, simulation.trajectory_hash()
     if request.options.trace:
         traces = transport.allgather(simulation.trace())
         if transport.rank == 0:
             write_trace(out / NAME_OF_TRACE, traces, _about(simulation))
-    found = transport.allgather(rank_report(simulation))
-    reports = [report for report in found if report is not None]
-    if transport.rank == 0:
-        _close(request, summarize(simulation, reports, n_steps, wall, digest), out)
-        if keeper.stopped:
-            why = "time is up" if keeper.stopped == "time" else "interrupted"
-            of = "" if last == ENDLESS else f" of {last}"
-            _say(f"{why} at step {simulation.step}{of}; to go on, add --restart {out / NAME} to the command")
-    return 130 if keeper.stopped == "interrupted" else 0
+    reports = [report for report in transport.allgather(rank_report(simulation)) if report is not None]
+    if transport.rank != 0:
+        return
+    summary = summarize(simulation, reports, n_steps, wall, digest)
+    write_summary(out / "summary.json", summary)
+    _say(text_summary(summary))
+    _say(f"results in {out}")
+    if request.json:
+        print(json.dumps(summary))
 
 
 def _about(simulation: Simulation) -> dict[str, Any]:
@@ -248,14 +258,6 @@ def _wants(keeper: CheckpointKeeper, progress: Callable[[int], None] | None, ste
     if progress is not None:
         progress(step)
     return keeper.wants()
-
-
-def _close(request: RunRequest, summary: dict[str, Any], out: Path) -> None:
-    write_summary(out / "summary.json", summary)
-    _say(text_summary(summary))
-    _say(f"results in {out}")
-    if request.json:
-        print(json.dumps(summary))
 
 
 def _decisions(simulation: Simulation) -> str:

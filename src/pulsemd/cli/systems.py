@@ -7,7 +7,7 @@ import argparse
 from pulsemd.systems import build_system, list_systems, system_files
 
 
-def show_systems() -> int:
+def show_systems(_: argparse.Namespace) -> int:
     """List the bundled systems, one a line."""
     for name in list_systems():
         print(f"{name:<14} {system_files(name).description}")
