@@ -9,27 +9,15 @@ from pulsemd.engine.gpu_control import ProcessControl
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.simulation import Simulation
 from pulsemd.halo import launch_gpus, open_transport
-from pulsemd.halo.device.local import local_transports
 from pulsemd.halo.rungs.ladder import open_rung
 from rungs import skipped_where_missing
 from systems import bundled_system
+from test_engine_ranks import on_one, on_ranks
 
 pytestmark = pytest.mark.gpu
 
 PME = {"coulombtype": "pme", "fourierspacing": 0.12, "nsttcouple": 5, "nstcomm": 10}
 STEPS = 60
-
-
-def on_ranks(system, n_ranks, precision, **options):
-    """A simulation of several plan-ranks in this process."""
-    (transport,) = local_transports("nvshmem-fused", n_ranks)
-    chosen = RunOptions(device="cuda", ranks=n_ranks, precision=precision, **options)
-    return Simulation(ProcessControl(transport), system, chosen)
-
-
-def on_one(system, precision):
-    options = RunOptions(device="cuda", precision=precision)
-    return Simulation(open_transport("loopback"), system, options)
 
 
 @pytest.mark.parametrize("name", ["water", "peptide"])

@@ -178,13 +178,7 @@ def _molecule_type(
     sites = _virtual_sites(draft)
     residues = [atom.residue for atom in atoms]
     changed = [i > 0 and residues[i] != residues[i - 1] for i in range(n)]
-    most = MOST_TOGETHER if algorithm == "lincs" else MOST_BY_SHAKE
-    tied, largest = constraint_links(n, _links(terms, "constraint"), most)
-    if algorithm == "shake" and largest > MOST_BY_SHAKE:
-        raise draft.line.error(
-            f"constraints tie {largest} atoms of {draft.name} together, and SHAKE solves at most {MOST_BY_SHAKE}; use "
-            "constraint-algorithm = lincs"
-        )
+    tied = _tied_by_constraints(draft, terms, algorithm)
     links = np.concatenate([water[:, [0, 1]], water[:, [0, 2]], tied, sites.links])
     exclusion_offset, exclusion_atoms = _exclusions(draft)
     if len(water) and (np.diff(exclusion_offset)[water] < 2).any():
@@ -208,6 +202,21 @@ def _molecule_type(
         terms=terms,
         virtual_sites=sites,
     )
+
+
+def _tied_by_constraints(
+    draft: MoleculeDraft, terms: Mapping[str, Terms], algorithm: str
+) -> NDArray[np.int64]:
+    """Pairs (m, 2) of atoms that constraints keep in one update group."""
+    pairs = terms["constraint"].atoms.astype(np.int64) if "constraint" in terms else _NO_LINKS
+    most = MOST_TOGETHER if algorithm == "lincs" else MOST_BY_SHAKE
+    tied, largest = constraint_links(len(draft.atoms), pairs, most)
+    if algorithm == "shake" and largest > MOST_BY_SHAKE:
+        raise draft.line.error(
+            f"constraints tie {largest} atoms of {draft.name} together, and SHAKE solves at most {MOST_BY_SHAKE}; use "
+            "constraint-algorithm = lincs"
+        )
+    return tied
 
 
 def _check_constraints(draft: MoleculeDraft, rows: list[TermRow]) -> None:
@@ -263,10 +272,6 @@ def _terms(found: list[TermRow], known: Mapping[tuple[float, ...], int]) -> Term
     atoms = np.array([term.atoms for term in found], np.int32)
     index = np.array([known[term.parameters] for term in found], np.int32)
     return Terms(atoms, index, np.array(list(known), np.float64))
-
-
-def _links(terms: Mapping[str, Terms], kind: str) -> NDArray[np.int64]:
-    return terms[kind].atoms.astype(np.int64) if kind in terms else _NO_LINKS
 
 
 def _exclusions(draft: MoleculeDraft) -> tuple[NDArray[np.int64], NDArray[np.int32]]:

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from pulsemd.base.errors import InputError
 from pulsemd.forcefield.settings import RunSettings
 from pulsemd.io.gromacs.mdp_annealing import OF_ANNEALING, resolve_annealing
+from pulsemd.io.gromacs.mdp_coupling import resolve_coupling, resolve_pressure
 from pulsemd.io.gromacs.mdp_entries import mdp_entries, read_entries
 from pulsemd.io.gromacs.mdp_options import (
     CANONICAL,
@@ -96,17 +97,6 @@ def override_settings(settings: RunSettings, values: Mapping[str, Any]) -> RunSe
         raise InputError(error.message) from error
     return replace(changed, ignored=settings.ignored)
 
-
-_STEPS_PER_TAU = 25
-"""Couplings in one tau_p at least, where nstpcouple is not given, as in gmx."""
-
-_STEPS_PER_SWING = 20
-"""Couplings in one tau_t of Nose and Hoover's thermostat at least, where nsttcouple is not given."""
-
-_LEAST_PER_SWING = 5
-"""With pi or fewer its swings grow without bound."""
-
-_SUCH_AS = {"compressibility": "4.5e-5 (1/bar, water)", "ref_p": "1 (bar)"}
 
 _ELECTROSTATICS = {
     "reaction-field": ("epsilon_rf",),
@@ -200,10 +190,10 @@ class _Reader:
         settings = RunSettings(**self._resolve_types())
         self._check_numbers(settings)
         self._check_cutoffs(settings)
-        settings = self._resolve_coupling(self._resolve_minimisation(settings))
+        settings = resolve_coupling(self, self._resolve_minimisation(settings))
         self._check_frozen(settings)
         settings = resolve_annealing(self, settings)
-        settings = self._resolve_output(self._resolve_pressure(settings))
+        settings = self._resolve_output(resolve_pressure(self, settings))
         if settings.verlet_buffer_tolerance > 0 and "rlist" in self.values:
             self.ignored.append("rlist (it follows from verlet_buffer_tolerance)")
         if settings.vdw_modifier in ("potential-shift", "none") and settings.rvdw_switch != 0.0:
@@ -338,58 +328,6 @@ class _Reader:
         self.ignored += [f"{name} (not for minimisation)" for name in given]
         return replace(s, **{name: DEFAULTS[name] for name in _ONLY_IN_TIME})
 
-    def _resolve_coupling(self, s: RunSettings) -> RunSettings:
-        if s.nstcomm == 0 or s.comm_mode == "none":
-            s = replace(s, comm_mode="none", comm_grps=())
-        if s.minimises:
-            return s
-        if s.integrator == "sd":
-            return self._resolve_bath(s)
-        if s.integrator == "md-vv":
-            self._check_velocity_verlet(s)
-        if s.tcoupl == "no":
-            given = [name for name in ("tc_grps", "tau_t", "ref_t", "nsttcouple") if name in self.values]
-            self.ignored += [f"{name} (only with tcoupl)" for name in given]
-            return replace(s, **{name: DEFAULTS[name] for name in given})
-        self._check_bath(s, "tcoupl")
-        coupled = [bath for bath in s.baths if bath.tau_t > 0]
-        if s.tcoupl == "nose-hoover" and any(bath.ref_t == 0 for bath in coupled):
-            self.refuse("ref_t", "tcoupl = nose-hoover needs a ref_t above 0")
-        swings = s.tcoupl == "nose-hoover"
-        shortest = min(bath.tau_t for bath in coupled)
-        if s.nsttcouple == -1 or (swings and "nsttcouple" not in self.values):
-            most = max(1, int(shortest / (_STEPS_PER_SWING * s.dt))) if swings else DEFAULTS["nsttcouple"]
-            s = replace(s, nsttcouple=min(most, DEFAULTS["nsttcouple"]))
-        if s.nsttcouple < 1:
-            self.refuse(
-                "nsttcouple", f"nsttcouple = {s.nsttcouple} must be at least 1, or -1 for the default"
-            )
-        if swings and shortest < _LEAST_PER_SWING * s.nsttcouple * s.dt:
-            self.refuse(
-                "nsttcouple",
-                f"nsttcouple = {s.nsttcouple} and dt = {s.dt:g}: Nose-Hoover with tau_t = {shortest:g} has to couple "
-                f"at least {_LEAST_PER_SWING} times in it, better {_STEPS_PER_SWING}; raise tau_t or lower nsttcouple",
-                "tau_t",
-            )
-        return s
-
-    def _check_velocity_verlet(self, s: RunSettings) -> None:
-        """Parrinello and Rahman's box is one of leap-frog; chains have a length and no barostat."""
-        if s.tcoupl == "nose-hoover" and s.pcoupl != "no":
-            self.refuse(
-                "pcoupl",
-                f"pcoupl = {s.pcoupl} is not supported with integrator = md-vv and tcoupl = nose-hoover; use tcoupl = "
-                "v-rescale, or integrator = md",
-            )
-        if s.tcoupl == "nose-hoover" and not 1 <= s.nh_chain_length <= 100:
-            self.refuse("nh_chain_length", f"nh_chain_length = {s.nh_chain_length}: from 1 to 100", "tcoupl")
-        if s.pcoupl == "parrinello-rahman":
-            self.refuse(
-                "pcoupl",
-                "pcoupl = parrinello-rahman is not supported with integrator = md-vv, nor does gmx have it; use "
-                "c-rescale, or integrator = md",
-            )
-
     def _check_frozen(self, s: RunSettings) -> None:
         if len(s.freezedim) != 3 * len(s.freezegrps):
             self.refuse(
@@ -405,76 +343,6 @@ class _Reader:
             )
         if s.freezegrps and s.pcoupl != "no":
             self.refuse("freezegrps", f"freezegrps is not supported with pcoupl = {s.pcoupl}")
-
-    def _resolve_bath(self, s: RunSettings) -> RunSettings:
-        """Stochastic dynamics is its own thermostat."""
-        given = [name for name in ("tcoupl", "nsttcouple") if name in self.values]
-        self.ignored += [f"{name} (integrator = sd is a thermostat itself)" for name in given]
-        self._check_bath(s, "integrator")
-        return replace(s, **{name: DEFAULTS[name] for name in ("tcoupl", "nsttcouple")})
-
-    def _check_bath(self, s: RunSettings, name: str) -> None:
-        asked = f"{name} = {getattr(s, name)}"
-        if not s.tc_grps:
-            self.refuse(name, f"{asked} needs tc_grps = System")
-        self._check_groups(s)
-        baths = s.baths
-        uncoupled = [bath.tau_t for bath in baths if bath.tau_t <= 0]
-        cold = len(uncoupled) == len(baths) or (s.integrator == "sd" and len(uncoupled) > 0)
-        if cold or min(bath.ref_t for bath in baths) < 0 or "ref_t" not in self.values:
-            self.refuse(
-                "tau_t" if cold else "ref_t",
-                f"{asked} needs a positive tau_t and a ref_t, not {s.tau_t} and {s.ref_t}",
-                name,
-            )
-        if any(tau_t not in (0.0, -1.0) for tau_t in uncoupled):
-            self.refuse("tau_t", "tau_t must be positive, or -1 for a group that is not coupled")
-
-    def _check_groups(self, s: RunSettings) -> None:
-        for option in sorted(OF_GROUPS & self.values.keys()):
-            if self.words[option] not in (1, len(s.tc_grps)):
-                self.refuse(
-                    option,
-                    f"{option} has {self.words[option]} values for {len(s.tc_grps)} tc_grps; give one each",
-                )
-
-    def _resolve_pressure(self, s: RunSettings) -> RunSettings:
-        if s.minimises:
-            return s
-        if s.pcoupl == "no":
-            given = [name for name in OF_BAROSTAT if name in self.values]
-            self.ignored += [f"{name} (only with pcoupl)" for name in given]
-            return replace(s, **{name: DEFAULTS[name] for name in given})
-        if s.pcoupl == "c-rescale" and not s.has_temperature:
-            self.refuse(
-                "pcoupl", "pcoupl = c-rescale needs a temperature: set tcoupl or integrator = sd, with ref_t"
-            )
-        if s.tau_p <= 0:
-            self.refuse("tau_p", f"tau_p = {s.tau_p} must be positive: a time in ps, such as 2")
-        expected = {"isotropic": 1, "semiisotropic": 2, "anisotropic": 6}[s.pcoupltype]
-        for name in ("compressibility", "ref_p"):
-            if len(getattr(s, name)) != expected:
-                self.refuse(
-                    name,
-                    f"pcoupltype = {s.pcoupltype} needs {expected} value(s) of {name}, such as {_SUCH_AS[name]}",
-                    "pcoupl",
-                )
-        if any(s.compressibility[3:]):
-            self.refuse(
-                "compressibility",
-                "pcoupltype = anisotropic: shear of the box is not supported; its last three values have to be 0",
-                "pcoupltype",
-            )
-        if min(s.compressibility) < 0 or max(s.compressibility) == 0:
-            self.refuse("compressibility", "compressibility must not be negative, nor 0 in every direction")
-        if s.nstpcouple == -1:
-            most = int(s.tau_p / (_STEPS_PER_TAU * s.dt))
-            return replace(s, nstpcouple=max(1, min(DEFAULTS["nstpcouple"], most)))
-        if s.nstpcouple < 1:
-            self.refuse(
-                "nstpcouple", f"nstpcouple = {s.nstpcouple} must be at least 1, or -1 for the default"
-            )
-        return s
 
     def _resolve_output(self, s: RunSettings) -> RunSettings:
         """Make nstenergy a multiple of nstcalcenergy as gmx does; note what is not written."""

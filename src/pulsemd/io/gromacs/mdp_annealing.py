@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Protocol
 
 from pulsemd.forcefield.settings import RunSettings
+from pulsemd.io.gromacs.mdp_entries import Reader
 
 OF_ANNEALING = ("annealing", "annealing_npoints", "annealing_time", "annealing_temp")
-
-
-class Reader(Protocol):
-    """What reads a settings file; see `pulsemd.io.gromacs.mdp`."""
-
-    values: dict[str, Any]
-    ignored: list[str]
-
-    def refuse(self, name: str, message: str, asked_by: str = "") -> object:
-        """Raise an InputError at the line of an option."""
 
 
 def resolve_annealing(reader: Reader, s: RunSettings) -> RunSettings:

@@ -6,11 +6,22 @@ import re
 import tomllib
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, Protocol
 
 from pulsemd.base.errors import InputError
 from pulsemd.io.gromacs.mdp_options import Entry
 from pulsemd.io.gromacs.mdp_writer import word_of
+
+
+class Reader(Protocol):
+    """What has read a settings file, see `pulsemd.io.gromacs.mdp`: values by option, and how many words each has."""
+
+    values: dict[str, Any]
+    words: dict[str, int]
+    ignored: list[str]
+
+    def refuse(self, name: str, message: str, asked_by: str = "") -> NoReturn:
+        """Raise an InputError at the line of an option."""
 
 
 def read_entries(path: str | PathLike[str]) -> tuple[list[Entry], dict[str, Any]]:
