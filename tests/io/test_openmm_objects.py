@@ -111,6 +111,42 @@ def test_leap_frog_follows_the_one_of_openmm():
     assert np.abs(away).max() < 1e-6  # measured: 3e-8 nm
 
 
+def test_flat_bottomed_wells_have_the_energies_of_openmm():
+    openmm = pytest.importorskip("openmm")
+    system, pairs = openmm.System(), openmm.NonbondedForce()
+    pairs.setNonbondedMethod(pairs.CutoffPeriodic)
+    bond = openmm.CustomBondForce("30*max(0, r-r0)^2")
+    place = openmm.CustomExternalForce("50*max(0, periodicdistance(x, y, z, x0, 1, 1)-0.2)^2")
+    torsion = openmm.CustomTorsionForce("70*max(0, min(a, 6.283185307179586-a)-0.3)^2; a=abs(theta-2.8)")
+    bond.addPerBondParameter("r0")
+    place.addPerParticleParameter("x0")
+    for k in range(8):
+        system.addParticle(12.0)
+        pairs.addParticle(0.0, 0.1, 0.1)
+        place.addParticle(k, [0.1 * k])
+    for r0 in (0.3, 0.5, 0.9):
+        bond.addBond(0, 3, [r0])
+    torsion.addTorsion(0, 1, 3, 6, [])
+    names = {"restraint_bond": bond, "flat_bottom": place, "dihedral_restraint": torsion}
+    for group, force in enumerate((pairs, *names.values())):
+        force.setForceGroup(group)
+        system.addForce(force)
+    system.setDefaultPeriodicBoxVectors(*(3.0 * np.eye(3)))
+    where = positions() + 0.03 * np.sin(np.arange(24.0)).reshape(8, 3)
+    reference = openmm.Platform.getPlatformByName("Reference")
+    context = openmm.Context(system, openmm.VerletIntegrator(0.001), reference)
+    context.setPositions(where)
+    with pulsemd.Simulation.from_openmm(
+        system, where, openmm.VerletIntegrator(0.001), device="cpu"
+    ) as simulation:
+        found = simulation.energies
+    for group, name in enumerate(names, 1):
+        expected = context.getState(energy=True, groups={group}).getPotentialEnergy()
+        expected = expected.value_in_unit(openmm.unit.kilojoule_per_mole)
+        assert expected > 0.5
+        assert found[name] == pytest.approx(expected, rel=1e-5)
+
+
 def test_quantities_have_their_units(tmp_path):
     unit = pytest.importorskip("openmm.unit")
     openmm = pytest.importorskip("openmm")

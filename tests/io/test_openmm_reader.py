@@ -254,6 +254,59 @@ def test_restraint_along_one_axis_leaves_the_others_free(tmp_path):
     assert found.configuration.reference[3].tolist() == [0.0, 0.0, 2.5]
 
 
+@pytest.mark.parametrize(
+    ("energy", "low", "up"),
+    [
+        ("k*max(0, r-r0)^2", 0, 0.5),
+        ("step(r-r0)*k*(r-r0)*(r-r0)", 0, 0.5),
+        ("select(step(r-r0), k*(r-r0)^2, 0)", 0, 0.5),
+        ("k*min(0, r-r0)^2", 0.5, 1e4),
+        ("k*max(0, abs(r-r0)-0.1)^2", 0.4, 0.6),
+        ("k*(max(0, r-r0)^2+max(0, 0.2-r)^2)", 0.2, 0.5),
+    ],
+)
+def test_flat_bottomed_wells_are_known_however_they_are_written(tmp_path, energy, low, up):
+    rows = [((0, 1), [0.5, 30.0]), ((2, 5), [0.5, 0.0]), ((3, 4), [0.5, 70.0])]
+    terms = read(tmp_path, nonbonded(), custom("Bond", energy, ["r0", "k"], rows)).topology.terms[
+        "restraint_bond"
+    ]
+    assert terms.atoms.tolist() == [[0, 1], [3, 4]]
+    expected = [[low, up, 1e4, 60.0], [low, up, 1e4, 140.0]]
+    np.testing.assert_allclose(terms.parameters[terms.index], expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("energy", "expected"),
+    [
+        ("k*max(0, d-0.4)^2; d=periodicdistance(x, y, z, x0, y0, 2)", [1, 1, 1, 0.4]),
+        ("k*step(d-0.4)*(d-0.4)^2; d=periodicdistance(x0, y0, 2, x, y, z)", [1, 1, 1, 0.4]),
+        ("k*max(0, periodicdistance(x, y, z, x0, y0, z)-0.4)^2", [1, 1, 0, 0.4]),
+        ("k*max(0, 0.4-periodicdistance(x, y, z, x0, y0, 2))^2", [1, 1, 1, -0.4]),
+        ("k*d*d; d=periodicdistance(x, y, z, x0, y0, 2)", [1, 1, 1, 0]),
+    ],
+)
+def test_flat_bottomed_position_restraints_are_known_beside_harmonic_ones(tmp_path, energy, expected):
+    wells = custom("External", energy, ["k", "x0", "y0"], [((1,), [5.0, 0.1, 0.2])])
+    held = custom("External", "k*periodicdistance(x, y, z, 1, 1, 1)^2", ["k"], [((4,), [6.0])])
+    found = read(tmp_path, nonbonded(), wells, held)
+    terms = found.topology.terms["flat_bottom"]
+    assert terms.atoms.tolist() == [[1]]
+    assert terms.parameters[0].tolist() == pytest.approx([*expected, 10.0], rel=1e-12)
+    assert found.configuration.reference[1].tolist() == [0.1, 0.2, 2.0 * expected[2]]
+    assert found.topology.terms["position_restraint"].atoms.tolist() == [[4]]
+    assert found.configuration.reference[4].tolist() == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize(("angle", "width"), [(2.6, 0.1), (-3.1, 0.8), (0.0, 2.0)])
+def test_flat_bottomed_impropers_are_dihedral_restraints(tmp_path, angle, width):
+    energy = "k*max(0, min(a, 2*3.141592653589793-a)-w)^2; a=abs(theta-t)"
+    rows = [((0, 1, 2, 3), [50.0, angle, width]), ((4, 5, 6, 7), [70.0, angle, 0.0])]
+    terms = read(tmp_path, nonbonded(), custom("Torsion", energy, ["k", "t", "w"], rows)).topology.terms
+    found = terms["dihedral_restraint"]
+    expected = [[np.degrees(angle), np.degrees(width), 100.0], [np.degrees(angle), 0.0, 140.0]]
+    np.testing.assert_allclose(found.parameters[found.index], expected, rtol=1e-9, atol=1e-9)
+
+
 # ---- particles and molecules ----------------------------------------------------------------------------------------
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pulsemd.io.openmm.document import Force
 from pulsemd.io.openmm.draft import SystemDraft
 from pulsemd.io.openmm.expression import Node, parse
+from pulsemd.io.openmm.flat import UNBOUNDED, flat_bottoms
 from pulsemd.io.openmm.powers import NotPowers, Powers, Table, evaluate
 
 Float64 = NDArray[np.float64]
@@ -33,20 +34,6 @@ def parse_energy(force: Force, functions: Mapping[str, int] | None = None) -> No
         raise force.expression_error(f"cannot be read: {error}") from error
 
 
-def powers_of(force: Force, variable: str, parameters: Mapping[str, Float64]) -> Powers:
-    """The energies of all terms of a force as powers of a variable.
-
-    Raises
-    ------
-    TopologyError
-        If its expression is no sum of powers.
-    """
-    names = {
-        name: Powers({0.0: np.asarray(value)}) for name, value in {**force.globals(), **parameters}.items()
-    }
-    return evaluate_powers(force, parse_energy(force), {**names, variable: Powers({1.0: np.ones(())})})
-
-
 def evaluate_powers(
     force: Force, tree: Node, names: Mapping[str, Powers], tables: Mapping[str, Table] | None = None
 ) -> Powers:
@@ -54,7 +41,7 @@ def evaluate_powers(
     try:
         return evaluate(tree, names, tables).without_zeros()
     except NotPowers as error:
-        raise force.expression_error(f"is not supported: {error}") from error
+        raise force.unknown_expression(str(error)) from error
     except KeyError as error:
         raise force.expression_error(f"uses {error.args[0]!r}, which is no parameter of it") from error
 
@@ -65,15 +52,23 @@ def parameters_of(force: Force, section: str, names: str) -> dict[str, Float64]:
 
 
 def custom_bonds(draft: SystemDraft, force: Force) -> None:
-    """Pairs with Lennard-Jones and Coulomb terms, or harmonic springs.
+    """Pairs with Lennard-Jones and Coulomb terms, harmonic springs, or flat-bottomed wells.
 
     Raises
     ------
     TopologyError
         For any other expression.
     """
-    atoms = force.atoms("Bonds", ("p1", "p2"))
-    powers = powers_of(force, "r", parameters_of(force, "Bonds", "PerBondParameters"))
+    atoms, tree = force.atoms("Bonds", ("p1", "p2")), parse_energy(force)
+    parameters = {**force.globals(), **parameters_of(force, "Bonds", "PerBondParameters")}
+    names = {name: Powers({0.0: np.asarray(value)}) for name, value in parameters.items()}
+    try:
+        powers = evaluate(tree, {**names, "r": Powers({1.0: np.ones(())})}).without_zeros()
+    except (NotPowers, KeyError):
+        low, up, k = flat_bottoms(force, tree, names, "r", len(atoms))
+        linear_from = np.full(len(atoms), UNBOUNDED)
+        draft.add("restraint_bond", atoms[k != 0], np.column_stack([low, up, linear_from, k])[k != 0])
+        return
     found = {n: np.broadcast_to(c, len(atoms)) for n, c in powers.coefficients.items()}
     zero = np.zeros(len(atoms))
     if set(found) <= {-12.0, -6.0, -1.0}:
@@ -153,8 +148,5 @@ def harmonic(force: Force, found: dict[float, Float64], n: int, what: str) -> tu
     leftover = np.abs(constant - square * centre**2)
     scale = 1e-9 * np.maximum(np.abs(constant), 1e-12)
     if not set(found) <= {0.0, 1.0, 2.0} or (leftover > scale).any() or ((square == 0) & (linear != 0)).any():
-        raise force.expression_error(
-            f"is not supported: neither known powers of {what} nor a harmonic term",
-            "known are k/2 (x - x0)^2, for bonds also k/4 (r^2 - b^2)^2 and the powers -1, -6 and -12",
-        )
+        raise force.unknown_expression(f"neither known powers of {what} nor a harmonic term")
     return centre, 2.0 * square

@@ -1,4 +1,4 @@
-"""CustomTorsionForce: harmonic impropers and sums of cosines, known by their values at many angles."""
+"""CustomTorsionForce: impropers, harmonic or with a flat bottom, and sums of cosines, known by values at angles."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ _TOLERANCE = 1e-9
 
 
 def custom_torsions(draft: SystemDraft, force: Force) -> None:
-    """Harmonic impropers k/2 d^2, d the periodic distance of two angles, or sums of k cos(n theta - phase).
+    """Impropers k/2 d^2 and k/2 max(0, d - width)^2, d the periodic distance of two angles, or sums of
+    k cos(n theta - phase).
 
     What proper dihedrals do not have of the mean energy is the constant of a Ryckaert-Bellemans term.
 
@@ -46,6 +47,12 @@ def custom_torsions(draft: SystemDraft, force: Force) -> None:
     centre, k = _improper(energies)
     if (np.abs(0.5 * k[:, None] * _wrapped(_ANGLES - centre[:, None]) ** 2 - energies) <= scale).all():
         draft.add("improper", atoms[k != 0], np.column_stack([np.degrees(centre), k])[k != 0])
+        return
+    middle, width, k = _well(energies)
+    beyond = np.maximum(np.abs(_wrapped(_ANGLES - middle[:, None])) - width[:, None], 0.0)
+    if (np.abs(0.5 * k[:, None] * beyond**2 - energies) <= scale).all():
+        wells = np.column_stack([np.degrees(middle), np.degrees(width), k])
+        draft.add("dihedral_restraint", atoms[k != 0], wells[k != 0])
         return
     k_n, phase = _cosines(energies)
     n = np.arange(1, _HIGHEST + 1)
@@ -84,6 +91,23 @@ def _improper(energies: Float64) -> tuple[Float64, Float64]:
     slope = np.take_along_axis(up - down, lowest[:, None], 1)[:, 0] / (2.0 * h)
     with np.errstate(all="ignore"):
         return np.where(k != 0, _wrapped(_ANGLES[lowest] - slope / k), 0.0), k
+
+
+def _well(energies: Float64) -> tuple[Float64, Float64, Float64]:
+    """Middle and half width of a flat bottom, and k of the parabolas beside it, (n,) each.
+
+    On both slopes to the highest energy its root is the distance from an edge of the bottom.
+    """
+    h = 2.0 * np.pi / _N_ANGLES
+    bent = np.roll(energies, -1, axis=1) - 2.0 * energies + np.roll(energies, 1, axis=1)
+    k = bent.max(axis=1) / h**2
+    highest, edges = np.argmax(energies, axis=1), []
+    for side in (-2, 2):
+        at = (highest + side) % _N_ANGLES
+        root = np.sqrt(np.maximum(2.0 * np.take_along_axis(energies, at[:, None], 1)[:, 0], 0.0))
+        edges.append(_ANGLES[at] + np.sign(side) * root / np.sqrt(np.where(k > 0, k, np.inf)))
+    width = 0.5 * ((edges[0] - edges[1]) % (2.0 * np.pi))
+    return _wrapped(edges[1] + width), width, k
 
 
 def _wrapped(angle: Float64) -> Float64:

@@ -23,6 +23,18 @@ Float64 = NDArray[np.float64]
 PathName = str | PathLike[str]
 
 
+KNOWN_EXPRESSIONS = {
+    "CustomBondForce": "k*(r-r0)^2, k*max(0,r-r0)^2 and other flat-bottomed wells, k*(r^2-b^2)^2, and the powers -1, "
+    "-6 and -12 of r",
+    "CustomAngleForce": "k*(theta-theta0)^2 and k*(cos(theta)-c)^2",
+    "CustomTorsionForce": "sums of k*cos(n*theta-phase) up to n = 6, and k*d^2 or k*max(0,d-width)^2 with "
+    "d=min(a,2*pi-a); a=abs(theta-theta0)",
+    "CustomExternalForce": "k*periodicdistance(x,y,z,x0,y0,z0)^2, k*((x-x0)^2+(y-y0)^2+(z-z0)^2), and "
+    "k*max(0,periodicdistance(x,y,z,x0,y0,z0)-r0)^2",
+}
+"""Expressions of custom forces that are terms here."""
+
+
 @dataclass(frozen=True)
 class Document:
     """An element at the top of a file, or of an object of OpenMM.
@@ -128,6 +140,11 @@ class Force:
     def expression_error(self, what: str, remedy: str = "") -> TopologyError:
         """The same about the expression of a custom force."""
         return self.error(f"its expression {self.element.get('energy')!r} {what}", remedy)
+
+    def unknown_expression(self, why: str) -> TopologyError:
+        """The same about an expression that is none of those known, which it lists."""
+        known = KNOWN_EXPRESSIONS.get(self.type, "")
+        return self.expression_error(f"is not supported: {why}", known and f"known are {known}")
 
     def number(self, attribute: str) -> float:
         """An attribute of the force itself."""

@@ -48,6 +48,24 @@ class Powers:
             return self.coefficients.get(0.0, np.zeros(()))
         return None
 
+    def value(self, x: Float64) -> Float64:
+        """The sum at values of the variable."""
+        total: Float64 = np.zeros(())
+        for n, c in self.coefficients.items():
+            total = total + (c if n == 0.0 else c * x**n)
+        return total
+
+    def where(self, chosen: NDArray[np.bool_], other: Powers) -> Powers:
+        """This sum where `chosen`, elsewhere the other."""
+        zero = np.zeros(())
+        powers = {**self.coefficients, **other.coefficients}
+        return Powers(
+            {
+                n: np.where(chosen, self.coefficients.get(n, zero), other.coefficients.get(n, zero))
+                for n in powers
+            }
+        )
+
     def without_zeros(self) -> Powers:
         """The same without powers whose coefficients all vanish."""
         return Powers({n: c for n, c in self.coefficients.items() if np.any(c != 0)})
@@ -84,7 +102,12 @@ class Powers:
         return result
 
 
-def evaluate(node: Node, names: Mapping[str, Powers], tables: Mapping[str, Table] | None = None) -> Powers:
+def evaluate(
+    node: Node,
+    names: Mapping[str, Powers],
+    tables: Mapping[str, Table] | None = None,
+    at: Float64 | None = None,
+) -> Powers:
     """A tree with sums of powers for its names.
 
     Parameters
@@ -92,6 +115,8 @@ def evaluate(node: Node, names: Mapping[str, Powers], tables: Mapping[str, Table
     node : Node
     names : mapping of name to Powers
     tables : mapping of function name to a function of arrays, optional
+    at : (n,) float64, optional
+        Values of the variable: ``step``, ``max``, ``min``, ``abs`` and ``select`` become what they are there.
 
     Raises
     ------
@@ -112,9 +137,26 @@ def evaluate(node: Node, names: Mapping[str, Powers], tables: Mapping[str, Table
             return Powers({0.0: np.array(float(node.text))})
         if node.operation == "name":
             return names[node.text]
-        return _apply(node.operation, [visit(argument) for argument in node.arguments], tables or {})
+        arguments = [visit(argument) for argument in node.arguments]
+        piece = None if at is None else _piece(node.operation, arguments, at)
+        return _apply(node.operation, arguments, tables or {}) if piece is None else piece
 
     return visit(node)
+
+
+def _piece(operation: str, arguments: list[Powers], at: Float64) -> Powers | None:
+    """The piece of a function made of pieces that holds at values of the variable; None for other functions."""
+    values = [argument.value(at) for argument in arguments]
+    a, b = arguments[0], arguments[-1]
+    if operation == "step":
+        return Powers({0.0: np.where(values[0] >= 0, 1.0, 0.0)})
+    if operation == "abs":
+        return a.where(values[0] >= 0, Powers({n: -c for n, c in a.coefficients.items()}))
+    if operation in ("max", "min"):
+        return a.where((values[0] >= values[1]) == (operation == "max"), b)
+    if operation == "select":
+        return arguments[1].where(values[0] != 0, b)
+    return None
 
 
 def _apply(operation: str, arguments: list[Powers], tables: Mapping[str, Table]) -> Powers:

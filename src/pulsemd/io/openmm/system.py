@@ -135,9 +135,8 @@ def read_openmm(
     pairs = build_pairs(draft, start.box)
     topology = _topology(draft, constraints, pairs, read_names(names, draft.n_atoms, constraints.waters))
     found = settings.run_options(draft, run, options or {})
-    configuration = Configuration(
-        start.positions, start.velocities, start.box, "OpenMM system", draft.reference
-    )
+    reference = None if draft.reference is None else np.nan_to_num(draft.reference)
+    configuration = Configuration(start.positions, start.velocities, start.box, "OpenMM system", reference)
     return OpenMMSystem(
         topology, pairs.table, configuration, {**pairs.options, **found}, pairs.potential, pairs.dispersion
     )
