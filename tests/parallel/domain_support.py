@@ -10,9 +10,10 @@ import numpy as np
 from numba import njit
 from ownership_rule import pair_is_mine
 
+from pulsemd.base.box import widths_of
 from pulsemd.domain.atoms import LocalAtoms, UpdateGroups, select_owned
 from pulsemd.domain.grid import Grid
-from pulsemd.domain.lattice import LATTICE, difference, reduce_box, to_lattice, to_positions, widths
+from pulsemd.domain.lattice import LATTICE, difference, reduce_box, to_lattice, to_positions
 from pulsemd.domain.migrate import migrate
 from pulsemd.domain.plan import LocalDomain, build_halo
 from pulsemd.halo import Transport
@@ -170,6 +171,6 @@ def random_bounds(n: int, rng: np.random.Generator) -> tuple[int, ...]:
 
 def halo_limit(grid: Grid, box: np.ndarray) -> float:
     """Widest halo [nm] that fits a grid in a box."""
-    w = widths(box)
+    w = widths_of(box)
     limits = [w[d] * min(0.5, 1 - max(grid.cell_widths[d]) / LATTICE) for d in grid.split_dims]
     return 0.999 * min([*limits, w.min() / 2])

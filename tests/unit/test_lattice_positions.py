@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+from pulsemd.base.box import widths_of
 from pulsemd.base.errors import DomainError, InputError
 from pulsemd.domain.lattice import (
     LATTICE,
@@ -17,7 +18,6 @@ from pulsemd.domain.lattice import (
     to_lattice,
     to_positions,
     unimodular_inverse,
-    widths,
 )
 
 IMAGES = np.array(list(itertools.product(range(-2, 3), repeat=3)))
@@ -59,7 +59,7 @@ def test_difference_random_boxes_is_minimum_image(kind: str, seed: int) -> None:
     every -= (frac @ box)[:, None]
     lengths = np.linalg.norm(every, axis=2)
     nearest = every[np.arange(len(i)), lengths.argmin(axis=1)]
-    within = lengths.min(axis=1) <= widths(box).min() / 2 * (1 - 1e-8)
+    within = lengths.min(axis=1) <= widths_of(box).min() / 2 * (1 - 1e-8)
     assert within.sum() > 20
     np.testing.assert_allclose(ours[within], nearest[within], atol=1e-7)
 
@@ -78,7 +78,7 @@ def test_reduce_box_random_boxes_is_exact_idempotent_and_widest(kind: str, seed:
     assert np.array_equal(unimodular_inverse(matrix) @ matrix, np.eye(3))
     # the widest choice: no three independent reciprocal vectors are all shorter than the longest of ours
     vectors = IMAGES[np.any(IMAGES != 0, axis=1)] @ np.linalg.inv(reduced).T
-    shorter = vectors[np.linalg.norm(vectors, axis=1) < (1 - 1e-8) / widths(reduced).min()]
+    shorter = vectors[np.linalg.norm(vectors, axis=1) < (1 - 1e-8) / widths_of(reduced).min()]
     assert len(shorter) == 0 or np.linalg.matrix_rank(shorter, tol=1e-9) < 3
 
 
@@ -100,7 +100,7 @@ def test_reduce_box_strongly_unreduced_recovers_the_widths() -> None:
     box = np.diag([3.0, 4.0, 5.0])
     sheared = np.array([[1, 0, 0], [1000, 1, 0], [-777, 531, 1]]) @ box
     reduced, _ = reduce_box(sheared)
-    np.testing.assert_allclose(np.sort(widths(reduced)), [3.0, 4.0, 5.0], rtol=1e-9)
+    np.testing.assert_allclose(np.sort(widths_of(reduced)), [3.0, 4.0, 5.0], rtol=1e-9)
 
 
 def test_reduce_box_cells_of_gromacs_keep_their_known_widths() -> None:
@@ -111,7 +111,7 @@ def test_reduce_box_cells_of_gromacs_keep_their_known_widths() -> None:
     )
     for box in (dodecahedron, octahedron):
         reduced, _ = reduce_box(box)
-        assert widths(reduced).min() >= widths(box).min() * (1 - 1e-12)
+        assert widths_of(reduced).min() >= widths_of(box).min() * (1 - 1e-12)
 
 
 @pytest.mark.parametrize("edge", [2.5, 3.1, 7.0, 10.0 / 3.0])

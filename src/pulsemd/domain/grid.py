@@ -12,8 +12,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from pulsemd.base.box import widths_of
 from pulsemd.base.errors import DomainError
-from pulsemd.domain.lattice import LATTICE, widths
+from pulsemd.domain.lattice import LATTICE
 
 Shape = tuple[int, int, int]
 
@@ -138,7 +139,7 @@ def lattice_halo(halo_width: float, box: NDArray[np.float64]) -> tuple[int, int,
     Two leaders at most ``halo_width`` nm apart differ by no more than this in each component, as the
     perpendicular distance |frac| * w never exceeds the distance.
     """
-    x, y, z = (math.ceil(halo_width * (1.0 + _GUARD) / float(w) * LATTICE) + 2 for w in widths(box))
+    x, y, z = (math.ceil(halo_width * (1.0 + _GUARD) / float(w) * LATTICE) + 2 for w in widths_of(box))
     return x, y, z
 
 
@@ -175,7 +176,7 @@ def check_grid(grid: Grid, box: NDArray[np.float64], halo_width: float) -> None:
     DomainError
         Naming the dimension, the limit and its value.
     """
-    problem = _problem(grid, widths(box), lattice_halo(halo_width, box), halo_width)
+    problem = _problem(grid, widths_of(box), lattice_halo(halo_width, box), halo_width)
     if problem:
         raise DomainError(
             f"grid {grid} does not fit: {problem}; use fewer ranks along it or a shorter cut-off"
@@ -212,7 +213,7 @@ def halo_cost(grid: Grid, box: NDArray[np.float64], halo_width: float) -> float:
     A dimension that is not split adds no halo, which is why a flat box is better cut along both of its long
     edges.
     """
-    w = widths(box)
+    w = widths_of(box)
     owned = np.array([1.0 / n for n in grid.shape])
     reach = np.array([halo_width / w[d] if grid.shape[d] > 1 else 0.0 for d in range(3)])
     volume = abs(float(np.linalg.det(box))) * float(np.prod(owned + reach) - np.prod(owned))
@@ -223,7 +224,7 @@ def grids_by_cost(
     grids: Sequence[Grid], box: NDArray[np.float64], halo_width: float
 ) -> list[tuple[float, Grid]]:
     """Those of some grids that fit, each behind its `halo_cost`, the cheapest first."""
-    w, halo = widths(box), lattice_halo(halo_width, box)
+    w, halo = widths_of(box), lattice_halo(halo_width, box)
     fitting = [
         (halo_cost(grid, box, halo_width), grid) for grid in grids if not _problem(grid, w, halo, halo_width)
     ]
@@ -266,7 +267,7 @@ def choose_grid(
         If ``shape`` has another number of cells or breaks a limit, or no grid fits. The message names the
         limit that binds and the numbers of ranks, up to twice the one asked for, that would work.
     """
-    w, halo = widths(box), lattice_halo(halo_width, box)
+    w, halo = widths_of(box), lattice_halo(halo_width, box)
     if shape is not None:
         check_size(shape, n_ranks)
     grids = [Grid(s) for s in ([shape] if shape is not None else factorizations(n_ranks))]
@@ -305,7 +306,7 @@ def balanced_grid(grid: Grid, work: Sequence[int], box: NDArray[np.float64], hal
         bounds[d] = (0, *planes.astype(np.int64).tolist(), LATTICE)
     moved, equal_cells = Grid(grid.shape, tuple(bounds)), Grid(grid.shape)
     halo = lattice_halo(_HALO_GROWTH * halo_width, box)
-    fits = not _problem(moved, widths(box), halo, halo_width)
+    fits = not _problem(moved, widths_of(box), halo, halo_width)
     return moved if fits and pulse_counts(moved, halo) == pulse_counts(equal_cells, halo) else equal_cells
 
 

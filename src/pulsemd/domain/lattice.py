@@ -9,11 +9,11 @@ pair closer than half the smallest perpendicular width of the box. Boxes are 3 x
 from __future__ import annotations
 
 import itertools
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pulsemd.base.box import widths_of
 from pulsemd.base.errors import DomainError, InputError
 
 LATTICE = 2**32
@@ -79,17 +79,6 @@ def difference(a: NDArray[np.int32], b: NDArray[np.int32]) -> NDArray[np.int32]:
     return np.asarray(np.subtract(np.atleast_1d(a), np.atleast_1d(b), dtype=np.int32))
 
 
-def widths(box: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Perpendicular widths (3,) nm: distances between opposite faces, |det| / |b x c| and cyclic."""
-    return np.array(_widths(np.ascontiguousarray(box, np.float64).tobytes()))
-
-
-@lru_cache(maxsize=16)
-def _widths(box: bytes) -> tuple[float, ...]:
-    reciprocal = np.linalg.inv(np.frombuffer(box).reshape(3, 3)).T  # the width along a is 1 / |a*|
-    return tuple((1.0 / np.linalg.norm(reciprocal, axis=1)).tolist())
-
-
 def check_box(box: NDArray[np.float64]) -> None:
     """Refuse a box that is not finite, has no volume, or has an edge over `MAX_EDGE`.
 
@@ -126,7 +115,7 @@ def check_cutoff(r_list: float, box: NDArray[np.float64]) -> None:
     DomainError
         Naming the three widths and the largest possible cut-off.
     """
-    w = widths(box)
+    w = widths_of(box)
     if r_list > w.min() / 2:
         raise DomainError(
             f"the list cut-off {r_list:g} nm exceeds half the smallest perpendicular width of the box "

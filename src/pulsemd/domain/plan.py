@@ -9,11 +9,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from pulsemd.base.box import widths_of
 from pulsemd.base.errors import DomainError
 from pulsemd.domain.atoms import Int32, Int64, LocalAtoms, UpdateGroups, local_groups, rows_of_groups
 from pulsemd.domain.ghosts import GroupTable, build_direct, build_staged, with_remote_starts
 from pulsemd.domain.grid import Grid, check_grid, lattice_halo
-from pulsemd.domain.lattice import LATTICE, check_cutoff, widths
+from pulsemd.domain.lattice import LATTICE, check_cutoff
 from pulsemd.domain.ownership import ALL_HOME, home_bits, lattice_delta
 from pulsemd.halo import HaloPlan, Transport
 from pulsemd.halo.agreement import raise_lowest, sendable
@@ -113,7 +114,7 @@ def build_halo(
     check_grid(grid, box, halo_width)
     halo = lattice_halo(halo_width, box)
 
-    order, n_interior_groups = _curve_order(grid, rank, halo, widths(box), leader, ids)
+    order, n_interior_groups = _curve_order(grid, rank, halo, widths_of(box), leader, ids)
     atoms = atoms.take(rows_of_groups(order, start))
     start = np.concatenate([[0], np.cumsum(np.diff(start)[order])])
     owned = GroupTable(ids[order], leader[order], start, np.full(len(order), -1, np.int32))

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pulsemd.domain.lattice import LATTICE, widths
+from pulsemd.base.box import widths_of
+from pulsemd.domain.lattice import LATTICE
 from pulsemd.engine.energies import N_SUMS, SLOTS, VIRIAL
 from pulsemd.engine.system import System
 from pulsemd.kernels.bonded.launch import BondedForces
@@ -188,7 +189,7 @@ def fastest(v: NDArray[np.float32], bad: int, box: NDArray[np.float64], dt: floa
     One wild atom makes others move too far in the same step, by the removal of the centre of mass' motion.
     """
     row = longest(v)
-    within_bounds = speeds(v[row : row + 1])[0] <= 0.25 * float(widths(box).min()) / dt
+    within_bounds = speeds(v[row : row + 1])[0] <= 0.25 * float(widths_of(box).min()) / dt
     return bad if within_bounds else row
 
 

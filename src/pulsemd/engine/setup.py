@@ -7,11 +7,12 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from pulsemd.base.box import widths_of
 from pulsemd.base.distinct import distinct_rows
 from pulsemd.base.errors import DomainError, InputError
 from pulsemd.base.units import BOLTZMANN
 from pulsemd.domain.grid import choose_grid
-from pulsemd.domain.lattice import LATTICE, widths
+from pulsemd.domain.lattice import LATTICE
 from pulsemd.engine.barostat import SHRINKAGE
 from pulsemd.engine.movers import water_kinds
 from pulsemd.engine.options import RunOptions
@@ -65,7 +66,7 @@ def choose_nstlist(system: System, options: RunOptions) -> int:
     if options.device != "cuda" or not options.raise_nstlist or fixed:
         return s.nstlist
     wanted = next(n for most, n in GPU_NSTLIST if system.topology.n_atoms <= most)
-    half, several = 0.5 * float(widths(system.box).min()), options.ranks > 1
+    half, several = 0.5 * float(widths_of(system.box).min()), options.ranks > 1
     extent = TermOwnership(system).start_extent(system) if several else 0.0
     for nstlist in range(wanted - wanted % s.nstlist, s.nstlist, -s.nstlist):
         try:
@@ -200,7 +201,7 @@ def _cutoff_for(system: System, nstlist: int) -> float:
 def _fixed_cutoff(system: System) -> float:
     """`FIXED_BUFFER` times the cut-off, or what the box has room for."""
     r_cut = max(system.settings.rcoulomb, system.settings.rvdw)
-    return min(FIXED_BUFFER * r_cut, max(r_cut, 0.5 * float(widths(system.box).min())))
+    return min(FIXED_BUFFER * r_cut, max(r_cut, 0.5 * float(widths_of(system.box).min())))
 
 
 def _temperature(system: System) -> float:

@@ -8,6 +8,7 @@ from typing import Final, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from pulsemd.base.box import widths_of
 from pulsemd.domain.atoms import UpdateGroups, select_owned
 from pulsemd.domain.grid import (
     Grid,
@@ -18,7 +19,7 @@ from pulsemd.domain.grid import (
     lattice_halo,
     pulse_counts,
 )
-from pulsemd.domain.lattice import check_cutoff, widths
+from pulsemd.domain.lattice import check_cutoff
 from pulsemd.domain.plan import Kind, LocalDomain, build_halo
 from pulsemd.engine.barostat import check_barostat
 from pulsemd.engine.options import RunOptions
@@ -196,7 +197,7 @@ def row_bytes(options: RunOptions) -> tuple[int, int]:
 def _grids(taken: Grid, box: NDArray[np.float64], halo: float) -> tuple[GridCost, ...]:
     every = [Grid(shape) for shape in factorizations(taken.size)]
     others = [found for found in grids_by_cost(every, box, halo) if found[1].shape != taken.shape]
-    w, halo_of = widths(box), lattice_halo(halo, box)
+    w, halo_of = widths_of(box), lattice_halo(halo, box)
 
     def described(cost: float, grid: Grid) -> GridCost:
         a, b, c = (float(w[d]) / grid.shape[d] for d in range(3))

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from pulsemd.base.box import widths_of
 from pulsemd.base.errors import UnstableError
 from pulsemd.device.cuda import CudaDevice
 from pulsemd.device.overlap import Wait
@@ -40,7 +41,7 @@ from pulsemd.kernels.search.gpu import GpuSearch
 from pulsemd.kernels.search.gpu_grid import Region
 from pulsemd.kernels.search.gpu_layout import Slots
 from pulsemd.kernels.search.gpu_lists import ClusterList, ListCounts
-from pulsemd.kernels.search.search import is_orthorhombic, lattice_scale, widths_of
+from pulsemd.kernels.search.search import is_orthorhombic, lattice_scale
 
 _DRIFT = 0.15
 """How far, in nm, an atom may leave its supercluster's extent before the next search."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from pulsemd.base.box import widths_of
 from pulsemd.forcefield.nonbonded import LennardJonesTable
 from pulsemd.kernels.nonbonded.generate import load_pair_kernel
 from pulsemd.kernels.nonbonded.parameters import AtomParameters, constant_vector, kernel_combination
@@ -32,7 +33,6 @@ from pulsemd.kernels.search.search import (
     build_pair_list,
     is_orthorhombic,
     lattice_scale,
-    widths_of,
 )
 
 
@@ -54,8 +54,8 @@ class PairForces:
 
     Notes
     -----
-    Call `search`, then any number of times `local` followed by `nonlocal_`; `check` when it suits. Nothing
-    here communicates.
+    Call `search`, then any number of times `local` followed by `nonlocal_`; `out_of_range` when it suits.
+    Nothing here communicates.
     """
 
     def __init__(

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from pulsemd.base.box import widths_of
 from pulsemd.base.errors import DomainError
 from pulsemd.device.cuda import CudaDevice
 from pulsemd.kernels.search.cuda_programs import (
@@ -31,7 +32,7 @@ from pulsemd.kernels.search.gpu_lists import (
     ListCounts,
     entries_for,
 )
-from pulsemd.kernels.search.search import is_orthorhombic, lattice_scale, widths_of
+from pulsemd.kernels.search.search import is_orthorhombic, lattice_scale
 
 _THREADS = 256
 _ROUNDING = 1.0 + 1e-6

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
+from pulsemd.base.box import widths_of
 from pulsemd.kernels.nonbonded.spec import BLOCK, LANES
 from pulsemd.kernels.search.clusters import (
     Boxes,
@@ -85,16 +85,6 @@ class PairList:
     nonlocal_: TileList
     largest_row_radius: float
     counts: SearchCounts
-
-
-def widths_of(box: np.ndarray) -> np.ndarray:
-    """Perpendicular widths (3,) of a box, nm."""
-    return np.array(_widths(np.ascontiguousarray(box, np.float64).tobytes()))
-
-
-@lru_cache(maxsize=16)
-def _widths(box: bytes) -> tuple[float, ...]:
-    return tuple((1.0 / np.linalg.norm(np.linalg.inv(np.frombuffer(box).reshape(3, 3)), axis=0)).tolist())
 
 
 def lattice_scale(box: np.ndarray) -> np.ndarray:
