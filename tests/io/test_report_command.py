@@ -57,6 +57,18 @@ def test_report_of_a_summary_made_by_hand_has_its_numbers_and_those_of_the_energ
     assert found["energy_records"] == 3
 
 
+def test_report_of_a_minimisation_has_its_last_energies_and_why_it_ended_but_no_time(tmp_path, capsys):
+    found = {"converged": False, "reason": "raise nsteps", "atom": "SOL 1 OW (atom 1)"}
+    minimum = folder_of_run(tmp_path, "em", ns_per_day=None, minimisation=found)
+    assert main(["report", str(minimum), str(folder_of_run(tmp_path, "md"))]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    rows = {line.split("  ")[0]: line.split()[1:] for line in lines}
+    assert rows["ns/day"] == ["-", "691.20"]
+    assert rows["energy"] == ["last", "mean", "deviation"]
+    assert rows["potential"] == ["-6.00", "-3.00", "2.65"]
+    assert f"note: {minimum}: raise nsteps; largest force on SOL 1 OW (atom 1)" in lines
+
+
 def test_report_of_a_run_without_end_says_where_it_stopped(tmp_path, capsys):
     out = folder_of_run(tmp_path)
     (out / "run.mdp").write_text(MDP.replace("nsteps = 40", "nsteps = -1"))

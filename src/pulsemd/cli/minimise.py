@@ -54,7 +54,7 @@ def run_minimisation(
     if request.xvg:
         write_xvg(out / "energies.xvg", out / "energies.csv", simulation.system.topology.title)
     summary = summarize(simulation, reports, minimum.steps, wall, digest)
-    summary |= {"ns_per_day": 0.0, "energies": minimum.energies, "minimisation": _about(method, minimum)}
+    summary |= {"ns_per_day": None, "energies": minimum.energies, "minimisation": _about(method, minimum)}
     write_summary(out / "summary.json", summary)
     print(f"{_conclusion(minimum)}\nresults in {out}", file=sys.stderr, flush=True)
     if request.json:

@@ -39,7 +39,8 @@ def runs_as_text(runs: Sequence[RunResults]) -> str:
     rows += [("hash", [_hash(run, len(runs) == 1) for run in runs])]
     rows += [("", [""] * len(runs)), ("phase", ["seconds   share    wait"] * len(runs))]
     rows += [(name, [_phase(run, name) for run in runs]) for name in _phases(runs)]
-    rows += [("", [""] * len(runs)), ("energy", ["mean   deviation"] * len(runs))]
+    heads = ["last" if _minimises(run) else "mean   deviation" for run in runs]
+    rows += [("", [""] * len(runs)), ("energy", heads)]
     rows += [(name, [_average(run, name) for run in runs]) for name in _energies(runs)]
     rows += [("drift /ns/atom", [ABSENT if run.drift is None else f"{run.drift:.4g}" for run in runs])]
     first = max(len(label) for label, _ in rows) + 2
@@ -96,7 +97,18 @@ def _bytes(run: RunResults) -> str:
     return f"{sum(run.summary['bytes'].values())}" if run.summary else ABSENT
 
 
+def _minimises(run: RunResults) -> bool:
+    """Whether it has no time, and energies of which the last ones count."""
+    return "minimisation" in run.summary or (run.settings is not None and run.settings.minimises)
+
+
+def _ns_per_day(run: RunResults) -> str:
+    return ABSENT if _minimises(run) else _of_summary("ns_per_day", "{:.2f}")(run)
+
+
 def _dt(run: RunResults) -> str:
+    if _minimises(run):
+        return ABSENT
     dt = run.settings.dt if run.settings is not None else run.summary.get("dt_ps")
     return ABSENT if dt is None else f"{dt:g}"
 
@@ -122,7 +134,7 @@ _SPEED: Final[tuple[Row, ...]] = (
     ("steps", _of_summary("steps")),
     ("seconds", _of_summary("wall_seconds", "{:.2f}")),
     ("us/step", _of_summary("us_per_step", "{:.1f}")),
-    ("ns/day", _of_summary("ns_per_day", "{:.2f}")),
+    ("ns/day", _ns_per_day),
     ("graph", _graph),
     ("searches on device", _searches),
     ("halo bytes", _bytes),
@@ -154,7 +166,9 @@ def _energies(runs: Sequence[RunResults]) -> list[str]:
 
 def _average(run: RunResults, name: str) -> str:
     value = run.averages.get(name)
-    return ABSENT if value is None else f"{value.mean:.2f} {value.deviation:>11.2f}"
+    if value is None:
+        return ABSENT
+    return f"{value.last:.2f}" if _minimises(run) else f"{value.mean:.2f} {value.deviation:>11.2f}"
 
 
 def _notes(runs: Sequence[RunResults]) -> list[str]:
@@ -165,6 +179,8 @@ def _notes(runs: Sequence[RunResults]) -> list[str]:
         reasons = [f"device: {s['device_reason']}"] if s.get("device_reason") else []
         reasons += [f"transport: {reason}" for reason in s.get("transport_reasons", ())]
         reasons += [f"graph {s['graph']}"] if isinstance(s.get("graph"), str) else []
+        if "atom" in (found := s.get("minimisation", {})):
+            reasons.append(f"{found['reason']}; largest force on {found['atom']}")
         if run.crash_step is not None:
             reasons.append(f"positions before the blow-up are in {run.folder / 'crash.gro'}")
         lines += [f"note: {run.folder}: {reason}" for reason in reasons]
