@@ -17,6 +17,7 @@ from pulsemd.domain.lattice import (
     to_positions,
     unimodular_inverse,
 )
+from pulsemd.engine.bond_periods import warn_of_long_step
 from pulsemd.engine.cell import Cell
 from pulsemd.engine.coupling import degrees_by_group, degrees_of_freedom, maxwell_velocities
 from pulsemd.engine.energies import energy_names
@@ -253,6 +254,7 @@ def prepare_system(
     InputError
         If a position is not finite or constraints cannot be met.
     """
+    warn_of_long_step(settings, topology)
     reduced, frame = reduce_box(box)
     x = lattice_transform(to_lattice(positions, box), frame)
     if settings.gen_vel:
