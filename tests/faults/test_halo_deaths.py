@@ -143,6 +143,51 @@ def test_rank_that_ends_without_a_result_is_named_though_its_exit_code_is_0() ->
         launch(2, f"{__name__}:vanish", timeout=BOUND)
 
 
+def leave_early(transport: Transport, when: str) -> None:
+    """Rank 1 comes to its end while the other waits for it."""
+    if when == "in a sum":
+        total = transport.reduce(1, "int64")
+        if transport.rank == 0:
+            total.sum(np.zeros(1, np.int64))
+    elif transport.rank == 0:
+        transport.reduce(1, "int64")
+
+
+@pytest.mark.parametrize(
+    "transport", ["shmem", "loopback", pytest.param("mpi", marks=[pytest.mark.mpi, needs_mpi])]
+)
+def test_rank_that_has_come_to_its_end_early_is_said_to_be_there(transport: str) -> None:
+    with pytest.raises(
+        TransportError, match=r"is in close while rank 0 is in allgather|is in allgather while"
+    ):
+        launch(2, f"{__name__}:leave_early", "before", transport, timeout=BOUND)
+
+
+@pytest.mark.parametrize(
+    "transport", ["shmem", "loopback", pytest.param("mpi", marks=[pytest.mark.mpi, needs_mpi])]
+)
+def test_rank_that_waits_at_its_end_for_others_in_a_sum_says_so(transport: str) -> None:
+    with pytest.raises(PeerError, match=r"3 s( for rank \d)?: (close, as this rank is at its end|reduce)"):
+        launch(2, f"{__name__}:leave_early", "in a sum", transport, timeout=3.0)
+
+
+@pytest.mark.parametrize("transport", ["shmem", "loopback"])
+def test_script_that_starts_ranks_when_they_import_it_is_refused(tmp_path: Path, transport: str) -> None:
+    script = tmp_path / "unguarded.py"
+    script.write_text(
+        "from pulsemd.halo import launch\n"
+        "def work(transport, payload):\n    return 1\n"
+        f"launch(1, 'unguarded:work', transport={transport!r})\n"
+    )
+    path = os.pathsep.join(entry for entry in sys.path if entry)
+    environment = {**os.environ, "PYTHONPATH": path}
+    done = subprocess.run(
+        [sys.executable, script], env=environment, capture_output=True, text=True, timeout=BOUND
+    )
+    assert done.returncode == 1
+    assert "imports 'unguarded', and so without end; put the call" in done.stderr
+
+
 @pytest.mark.mpi
 @needs_mpi
 def test_rank_killed_under_mpirun_is_named() -> None:
@@ -171,7 +216,9 @@ def test_rank_that_dies_ends_a_patient_wait() -> None:
         launch(3, f"{__name__}:write_files", True, "shmem", timeout=SHORT)
 
 
-@pytest.mark.parametrize("transport", ["shmem", "loopback"])
+@pytest.mark.parametrize(
+    "transport", ["shmem", "loopback", pytest.param("mpi", marks=[pytest.mark.mpi, needs_mpi])]
+)
 def test_ranks_in_different_collective_calls_are_named(transport: str) -> None:
     with pytest.raises(
         TransportError, match=r"is in (barrier|allgather) while rank \d is in (barrier|allgather)"

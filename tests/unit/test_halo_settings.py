@@ -33,6 +33,12 @@ def test_launch_with_a_target_that_is_no_function_is_refused() -> None:
             launch(2, target)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("transport", ["loopback", "shmem"])
+def test_launch_of_a_function_that_is_not_there_says_where_it_was_looked_for(transport: str) -> None:
+    with pytest.raises(ConfigError, match=r"no 'fmode' in module 'fractions' of the ranks, .*fractions\.py"):
+        launch(2, "fractions:fmode", transport=transport)
+
+
 def test_wait_limit_comes_from_the_argument_then_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULSEMD_TIMEOUT", "7.5")
     assert wait_limit(2.0) == 2.0
@@ -40,6 +46,8 @@ def test_wait_limit_comes_from_the_argument_then_the_environment(monkeypatch: py
     monkeypatch.setenv("PULSEMD_TIMEOUT", "soon")
     with pytest.raises(ConfigError, match="PULSEMD_TIMEOUT is 'soon'"):
         wait_limit(None)
+    with pytest.raises(ConfigError, match="timeout is -1; give a number of seconds"):
+        wait_limit(-1)
 
 
 def test_faults_are_read_as_written() -> None:

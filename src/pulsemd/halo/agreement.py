@@ -4,12 +4,30 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pulsemd.base.errors import TransportError
+
+CALLS: Final = ("barrier", "broadcast", "allgather", "alltoall", "close")
+"""Collective calls of the control plane."""
+
+
+def waiting_in(call: str, number: int) -> str:
+    """What a rank says to wait for in one of `CALLS`."""
+    return "close, as this rank is at its end" if call == "close" else f"{call}, collective call {number}"
+
+
+def check_calls(transport: str, rank: int, number: int, calls: Sequence[int]) -> None:
+    """Raise TransportError unless all ranks make the call that this one makes; ``calls``: of each rank, in `CALLS`."""
+    for other, call in enumerate(calls):
+        if call != calls[rank]:
+            raise TransportError(
+                f"{transport}: rank {rank} is in {CALLS[calls[rank]]} while rank {other} is in {CALLS[call]} "
+                f"(collective call {number}); all ranks have to make the same calls"
+            )
 
 
 def sendable(error: BaseException | None) -> bytes | None:

@@ -29,6 +29,8 @@ from pulsemd.halo.transport import FOR_GPUS, TRANSPORTS, faults_text, wait_limit
 _POLL: Final = 0.01
 _GRACE: Final = 10.0
 _MOST_PER_CORE: Final = 64
+_IMPORTED: Final[list[str]] = []
+"""Modules that are imported to find the function of a launch."""
 _ONE_THREAD: Final = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
 """A rank has one core: more threads of linear algebra would wait for each other. The setting of the user prevails."""
 
@@ -50,7 +52,8 @@ def launch(
     ----------
     n_ranks : int
     target : str
-        ``module:function``; called as ``function(transport, payload)`` on each rank. The module is found as here.
+        ``module:function``; called as ``function(transport, payload)`` on each rank. The module is found as here; a
+        script can name itself, and then calls this below ``if __name__ == "__main__":``.
     payload : object
         Anything that can be pickled.
     transport : str
@@ -66,7 +69,7 @@ def launch(
     Raises
     ------
     ConfigError
-        If there are far more ranks than cores.
+        If there are far more ranks than cores, or the module has no such function, or it starts ranks when imported.
     PeerError
         If a rank died; names it and the signal or exit code.
     Exception
@@ -79,6 +82,7 @@ def launch(
             f"launch: {n_ranks} ranks of {target!r} on {transport!r}; needs 1 or more ranks of "
             f"'module:function', a string, on one of {', '.join(TRANSPORTS)}{FOR_GPUS}"
         )
+    _check_not_imported(target)
     cores = usable_cores()
     if n_ranks > _MOST_PER_CORE * cores:
         raise ConfigError(
@@ -104,6 +108,15 @@ def launch(
 def _is_name(target: object) -> bool:
     """Whether it names a function as other processes can import it."""
     return isinstance(target, str) and target.count(":") == 1
+
+
+def _check_not_imported(target: str) -> None:
+    """Raise ConfigError on a rank that has come to a launch by importing the function it is to run."""
+    if _IMPORTED:
+        raise ConfigError(
+            f"launch of {target!r}: called again by a rank that imports {_IMPORTED[-1]!r}, and so without end; put "
+            "the call, and all that only the first process should do, below: if __name__ == '__main__':"
+        )
 
 
 def require_gpu() -> None:
@@ -164,6 +177,7 @@ def launch_gpus(
         raise ConfigError(
             f"transport: {transport!r} does not exist on GPUs; use one of {', '.join(GPU_RUNGS)}"
         )
+    _check_not_imported(target)
     require_gpu()
     wanted = transport is None and n_processes > 1 and "mpi" in rungs
     mpi = transport == "mpi" or (wanted and find_mpi_problem() is None)
@@ -192,9 +206,25 @@ def _run_job(n_processes: int, timeout: float, ticket: dict[str, Any], mpi: bool
 
 
 def find_function(target: str) -> Callable[[Any, Any], Any]:
-    """The function ``module:function``."""
+    """The function ``module:function``.
+
+    Raises
+    ------
+    ConfigError
+        If the module has no such function, or starts ranks itself when it is imported.
+    """
     module, name = target.split(":")
-    function: Callable[[Any, Any], Any] = getattr(import_module(module), name)
+    _IMPORTED.append(module)
+    try:
+        found = import_module(module)
+    finally:
+        _IMPORTED.pop()
+    function: Callable[[Any, Any], Any] | None = getattr(found, name, None)
+    if function is None:
+        raise ConfigError(
+            f"launch: no {name!r} in module {module!r} of the ranks, {getattr(found, '__file__', 'built in')}; name "
+            "a function of a file by the name of the file, not as __main__ or from a notebook"
+        )
     return function
 
 

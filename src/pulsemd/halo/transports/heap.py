@@ -14,7 +14,15 @@ from numpy.typing import DTypeLike, NDArray
 
 from pulsemd.base.cores import usable_cores
 from pulsemd.base.errors import PeerError, TransportError
-from pulsemd.halo.agreement import check_reduce, raise_lowest, sendable, summands
+from pulsemd.halo.agreement import (
+    CALLS,
+    check_calls,
+    check_reduce,
+    raise_lowest,
+    sendable,
+    summands,
+    waiting_in,
+)
 from pulsemd.halo.control import JOINED, Control
 from pulsemd.halo.faults import Fault, parse_faults
 from pulsemd.halo.heap import Heap, Mailboxes
@@ -22,13 +30,12 @@ from pulsemd.halo.layout import STRIDE
 from pulsemd.halo.plan import HaloPlan
 from pulsemd.halo.reduction import sum_slots
 from pulsemd.halo.signals import EXPIRED, meet
-from pulsemd.halo.transport import check_field
+from pulsemd.halo.transport import check_field, is_same_array
 
 if TYPE_CHECKING:
     from pulsemd.halo.tables import Tables
     from pulsemd.halo.transports.heap_channel import HeapChannel
 
-_OPERATIONS: Final = ("barrier", "broadcast", "allgather", "alltoall")
 _ALIGN: Final = 64
 _SPIN_ALONE: Final = 300
 _SPIN_CROWDED: Final = 20
@@ -70,6 +77,8 @@ class HeapTransport:
         self._closed = False
         self._fields: dict[str, tuple[NDArray[Any], int]] = {}
         self._latest: tuple[HaloPlan, Tables] | None = None
+        self.turns: dict[str, int] = {}  # by name of an array: the channel that brought its ghost rows last
+        self._n_channels = 0
 
     # Control plane
 
@@ -80,7 +89,7 @@ class HeapTransport:
     def _meet(self, operation: str, n_bytes: int, fill: Any = None, limit: float | None = None) -> int:
         """Write the own mailbox, meet all ranks, check that they do the same; the number of the call."""
         self._call += 1
-        code = _OPERATIONS.index(operation)
+        code = CALLS.index(operation)
         box = self._mailboxes.write(self._call, code, n_bytes)
         if fill is not None:
             fill(box)
@@ -88,15 +97,8 @@ class HeapTransport:
         limit = limit or self.timeout
         status = meet(self.rank, control.arrivals, control.abort, self._call, limit, self.spin)
         if status:
-            self.fail(status % 4, status // 4, f"{operation}, collective call {self._call}", limit)
-        operations = self._mailboxes.operations(self._call)
-        if operations.count(code) != self.size:
-            other = next(rank for rank, op in enumerate(operations) if op != code)
-            raise TransportError(
-                f"{self.name}: rank {self.rank} is in {operation} while rank {other} is in "
-                f"{_OPERATIONS[operations[other]]} (collective call {self._call}); "
-                "all ranks have to make the same calls"
-            )
+            self.fail(status % 4, status // 4, waiting_in(operation, self._call), limit)
+        check_calls(self.name, self.rank, self._call, self._mailboxes.operations(self._call))
         return self._call
 
     def fail(self, outcome: int, peer: int, what: str, limit: float | None = None) -> None:
@@ -214,19 +216,23 @@ class HeapTransport:
         from pulsemd.halo.transports.heap_channel import HeapChannel  # processes with a GPU never compile it
 
         for name, (field, rows) in self._fields.items():
-            own = field[self.rank, :rows]
-            if own.ctypes.data == array.ctypes.data and (own.shape, own.dtype) == (array.shape, array.dtype):
+            if is_same_array(field[self.rank, :rows], array):
                 return HeapChannel(self, name, plan, field, rows)
         raise TransportError(
             f"channel: rank {self.rank} gave an array that allocate() did not make, or has replaced"
         )
+
+    def number_channel(self) -> int:
+        """The same number on all ranks, another for each channel."""
+        self._n_channels += 1
+        return self._n_channels
 
     def reduce(self, width: int, dtype: DTypeLike) -> HeapReduce:
         return HeapReduce(self, width, np.dtype(dtype))
 
     def close(self) -> None:
         if not self._closed:
-            self.barrier()
+            self._meet("close", 0)
             self._closed = True
             self._fields.clear()
             self._mailboxes.close()

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pulsemd.base.errors import PlanError, TransportError
 from pulsemd.halo import exchange
 from pulsemd.halo.layout import STRIDE
+from pulsemd.halo.order import CallOrder
 from pulsemd.halo.plan import HaloPlan
+from pulsemd.halo.transport import check_plan
 
 if TYPE_CHECKING:
     from pulsemd.halo.transports.heap import HeapTransport
@@ -47,20 +48,16 @@ class HeapChannel:
         self.name = name
         self._transport, self._field, self._capacity = transport, field, rows
         self._forward_epoch = self._reverse_epoch = self._released = 0
-        self._under_way = ""
+        self._order = CallOrder(name, transport.rank)
+        self._number = transport.number_channel()
         self._staging: NDArray[Any] = np.empty((transport.size, 0, field.shape[2]), field.dtype)
         self._signals = np.empty(0, np.int64)
         self.rebind(plan)
 
     def rebind(self, plan: HaloPlan) -> None:
-        self._step("", "", "rebind")
+        self._order.step("", "", "rebind")
         transport = self._transport
-        everyone, n_locals = plan.verify(transport)
-        if max(n_locals) > self._capacity:
-            raise PlanError(
-                f"channel {self.name!r}: rank {int(np.argmax(n_locals))} has {max(n_locals)} local rows, capacity is "
-                f"{self._capacity}; allocate more rows"
-            )
+        everyone = check_plan(self.name, plan, transport, self._capacity)
         self.plan = plan
         faults = [fault for fault in transport.faults if fault.concerns(transport.rank, self.name)]
         self._kill = max((fault.epoch for fault in faults if fault.kind == "kill"), default=0)
@@ -100,18 +97,10 @@ class HeapChannel:
         )
         self._limits = (transport.timeout, transport.spin)
 
-    def _step(self, before: str, after: str, call: str) -> None:
-        """One exchange of a channel at a time: its epoch is under way until its end."""
-        if self._under_way != before:
-            raise TransportError(
-                f"channel {self.name!r}, rank {self._transport.rank}: {call} while {self._under_way or 'nothing'} is "
-                "under way; call begin, end, begin, end"
-            )
-        self._under_way = after
-
     def forward_begin(self) -> None:
         self.release()
-        self._step("", "forward", "forward_begin")
+        self._order.step("", "forward", "forward_begin")
+        self._take_turn()
         self._forward_epoch += 1
         if self._forward_epoch == self._kill:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -121,8 +110,15 @@ class HeapChannel:
         if status:
             self._fail(status, self._forward_epoch)
 
+    def _take_turn(self) -> None:
+        """Meet all ranks if the ghost rows of this array are those of another channel: its credits say nothing here."""
+        transport = self._transport
+        if transport.turns.setdefault(self.name, self._number) != self._number:
+            transport.barrier()
+            transport.turns[self.name] = self._number
+
     def forward_end(self) -> None:
-        self._step("forward", "", "forward_end")
+        self._order.step("forward", "", "forward_end")
         status = exchange.forward_end(
             *self._forward, self._forward_epoch, self._settled_forward, *self._limits
         )
@@ -135,13 +131,13 @@ class HeapChannel:
 
     def release(self) -> None:
         if self._released < self._forward_epoch:
-            self._step("", "", "release")
+            self._order.step("", "", "release")
             self._released = self._forward_epoch
             transport = self._transport
             exchange.grant(transport.size, self._tables.pulses, self._signals, self._released)
 
     def reverse_begin(self) -> None:
-        self._step("", "reverse", "reverse_begin")
+        self._order.step("", "reverse", "reverse_begin")
         self._reverse_epoch += 1
         status = exchange.reverse_begin(
             *self._reverse, self._reverse_epoch, self._settled_reverse, *self._limits
@@ -150,7 +146,7 @@ class HeapChannel:
             self._fail(status, self._reverse_epoch)
 
     def reverse_end(self) -> None:
-        self._step("reverse", "", "reverse_end")
+        self._order.step("reverse", "", "reverse_end")
         status = exchange.reverse_end(
             *self._reverse, self._reverse_epoch, self._settled_reverse, *self._limits
         )

@@ -14,15 +14,24 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from pulsemd.base.errors import PeerError, TransportError
-from pulsemd.halo.agreement import check_reduce, raise_lowest, sendable, summands
+from pulsemd.halo.agreement import (
+    CALLS,
+    check_calls,
+    check_reduce,
+    raise_lowest,
+    sendable,
+    summands,
+    waiting_in,
+)
 from pulsemd.halo.heap import Bytes, SharedHeap
 from pulsemd.halo.plan import HaloPlan
-from pulsemd.halo.transport import check_field
+from pulsemd.halo.transport import check_field, is_same_array
 from pulsemd.halo.transports.mpi_channel import MpiChannel
 
 _SPIN: Final = 1000
 _NAP: Final = 50e-6
 _MOST_BYTES: Final = 2**30  # of a message: MPI counts to 2^31
+_FIRST_TAG: Final = 16384  # of channels; those of `alltoall` are below
 
 
 def _world() -> Any:
@@ -116,9 +125,10 @@ class MpiTransport:
 
     def __init__(self, communicator: Any, timeout: float) -> None:
         self.communicator, self.timeout = communicator, timeout
+        self.sums = communicator.Dup()  # a sum is not taken for another call that some rank makes instead
         self.rank, self.size = int(communicator.rank), int(communicator.size)
         self._fields: dict[str, NDArray[Any]] = {}
-        self._tags = 0
+        self._tags = self._channel_tags = self._call = 0
         self._closed = False
 
     def wait(self, requests: Sequence[Any], what: str, limit: float | None = None) -> None:
@@ -142,21 +152,31 @@ class MpiTransport:
                     )
                 time.sleep(_NAP)
 
+    def _meet(self, operation: str, n_bytes: int = 0, limit: float | None = None) -> list[int]:
+        """Meet all ranks, check that they do the same, before they send what only that expects; bytes of each rank."""
+        self._call += 1
+        everyone = np.empty((self.size, 2), np.int64)
+        request = self.communicator.Iallgather(np.array([CALLS.index(operation), n_bytes]), everyone)
+        self.wait([request], waiting_in(operation, self._call), limit)
+        check_calls(self.name, self.rank, self._call, everyone[:, 0].tolist())
+        sizes: list[int] = everyone[:, 1].tolist()
+        return sizes
+
     def barrier(self, patient: bool = False) -> None:
-        self.wait([self.communicator.Ibarrier()], "barrier", math.inf if patient else None)
+        self._meet("barrier", limit=math.inf if patient else None)
 
     def broadcast(self, obj: Any, root: int = 0) -> Any:
         blob = pickle.dumps(obj, 5) if self.rank == root else b""
-        size = np.array([len(blob)])
-        self.wait([self.communicator.Ibcast(size, root)], f"broadcast from rank {root}")
-        box = np.frombuffer(blob, np.uint8) if self.rank == root else np.empty(size[0], np.uint8)
+        size = self._meet("broadcast", len(blob))[root]
+        box = np.frombuffer(blob, np.uint8) if self.rank == root else np.empty(size, np.uint8)
         requests = [self.communicator.Ibcast(part, root) for part in _parts(box)]
         self.wait(requests, f"broadcast from rank {root}")
         return pickle.loads(box.data)
 
     def allgather(self, obj: Any) -> list[Any]:
         blob = np.frombuffer(pickle.dumps(obj, 5), np.uint8)
-        letters = self.alltoall([blob] * self.size)
+        sizes = self._meet("allgather", len(blob))
+        letters = self._exchange([blob] * self.size, [np.empty(n, np.uint8) for n in sizes], "allgather")
         return [pickle.loads(letter.data) for letter in letters]
 
     def alltoall(self, arrays: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
@@ -164,19 +184,23 @@ class MpiTransport:
             raise TransportError(
                 f"alltoall: rank {self.rank} has to give {self.size} arrays of plain numbers"
             )
+        self._meet("alltoall")
         heads = [np.frombuffer(pickle.dumps((a.dtype, a.shape), 5), np.uint8) for a in arrays]
         sizes = np.array([len(head) for head in heads])
         incoming = np.empty_like(sizes)
         self.wait([self.communicator.Ialltoall(sizes, incoming)], "alltoall")
         kinds = [
             pickle.loads(head.data)
-            for head in self._exchange(heads, [np.empty(n, np.uint8) for n in incoming])
+            for head in self._exchange(heads, [np.empty(n, np.uint8) for n in incoming], "alltoall")
         ]
-        return self._exchange([np.ascontiguousarray(a) for a in arrays], [np.empty(s, d) for d, s in kinds])
+        whole = [np.ascontiguousarray(a) for a in arrays]
+        return self._exchange(whole, [np.empty(s, d) for d, s in kinds], "alltoall")
 
-    def _exchange(self, sent: Sequence[NDArray[Any]], received: list[NDArray[Any]]) -> list[NDArray[Any]]:
+    def _exchange(
+        self, sent: Sequence[NDArray[Any]], received: list[NDArray[Any]], what: str
+    ) -> list[NDArray[Any]]:
         """Fill ``received[r]`` by what rank r sends here; large messages in parts."""
-        self._tags = (self._tags + 1) % 16384
+        self._tags = (self._tags + 1) % _FIRST_TAG
         requests = []
         for peer in range(self.size):
             for part in _parts(received[peer]):
@@ -184,8 +208,19 @@ class MpiTransport:
         for peer in range(self.size):
             for part in _parts(sent[peer]):
                 requests.append(self.communicator.Isend(part, peer, self._tags))
-        self.wait(requests, "alltoall")
+        self.wait(requests, what)
         return received
+
+    def new_tags(self, count: int) -> list[int]:
+        """Tags for the pulses of a channel, others than those of the channels before as long as MPI has any: messages
+        of two channels are never taken for each other, even where ranks do not call them in the same order.
+        """
+        from mpi4py import MPI
+
+        most = self.communicator.Get_attr(MPI.TAG_UB) - _FIRST_TAG
+        first = self._channel_tags
+        self._channel_tags += count
+        return [_FIRST_TAG + (first + pulse) % most for pulse in range(count)]
 
     def agree(self, error: BaseException | None) -> None:
         raise_lowest(self.allgather(sendable(error)))
@@ -198,8 +233,8 @@ class MpiTransport:
 
     def channel(self, plan: HaloPlan, array: NDArray[Any]) -> MpiChannel:
         for name, field in self._fields.items():
-            if field is array:
-                return MpiChannel(self, name, plan, array)
+            if is_same_array(field, array):
+                return MpiChannel(self, name, plan, field)
         raise TransportError(
             f"channel: rank {self.rank} gave an array that allocate() did not make, or has replaced"
         )
@@ -209,7 +244,7 @@ class MpiTransport:
 
     def close(self) -> None:
         if not self._closed:
-            self.barrier()
+            self._meet("close")
             self._closed = True
 
     def __enter__(self) -> Self:
@@ -234,7 +269,7 @@ class MpiReduce:
 
     def sum(self, values: NDArray[Any]) -> NDArray[Any]:
         values = summands(values, self._slots)
-        self._transport.wait([self._transport.communicator.Iallgather(values, self._slots)], "reduce")
+        self._transport.wait([self._transport.sums.Iallgather(values, self._slots)], "reduce")
         total: NDArray[Any] = np.zeros_like(values)
         for slot in self._slots:
             total += slot

@@ -1,67 +1,80 @@
-"""Exchanges over MPI: buffers and requests are made when a plan is bound; a step packs, starts and waits."""
+"""Exchanges over MPI: buffers and requests are made when a plan is bound; a step packs, starts and waits.
+
+What forwards nothing is on its way from the begin of an exchange on, other pulses when those before them are here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pulsemd.base.errors import PlanError
+from pulsemd.halo.order import CallOrder
 from pulsemd.halo.plan import HaloPlan, Pulse
+from pulsemd.halo.transport import check_plan
 
 if TYPE_CHECKING:
     from pulsemd.halo.transports.mpi import MpiTransport
 
-_FIRST_TAG: Final = 16384
-
 
 class MpiChannel:
-    """One field bound to one plan; both halves of an exchange happen in its end."""
+    """One field bound to one plan."""
 
     def __init__(self, transport: MpiTransport, name: str, plan: HaloPlan, array: NDArray[Any]) -> None:
         self.name = name
         self._transport, self._array = transport, array
         self._epoch = 0
+        self._order = CallOrder(name, transport.rank)
         self._waves: list[_Wave] = []
         self.rebind(plan)
 
     def rebind(self, plan: HaloPlan) -> None:
+        self._order.step("", "", "rebind")
         transport = self._transport
-        _, n_locals = plan.verify(transport)
-        if max(n_locals) > len(self._array):
-            raise PlanError(
-                f"channel {self.name!r}: rank {int(np.argmax(n_locals))} has {max(n_locals)} local rows, capacity is "
-                f"{len(self._array)}; allocate more rows"
-            )
+        check_plan(self.name, plan, transport, len(self._array))
         self.plan = plan
         for wave in self._waves:
             wave.free()
-        self._waves = [_Wave(transport, self._array, plan, numbers) for numbers in _waves(plan)]
+        tags = transport.new_tags(len(plan.pulses))
+        self._waves = [_Wave(transport, self._array, plan, numbers, tags) for numbers in _waves(plan)]
 
     def forward_begin(self) -> None:
+        self._order.step("", "forward", "forward_begin")
         self._epoch += 1
+        for wave in self._waves[:1]:
+            wave.begin_forward()
 
     def forward_end(self) -> None:
+        self._order.step("forward", "", "forward_end")
         what = f"exchange {self._epoch} of channel {self.name!r}, forward"
-        for wave in self._waves:
-            wave.forward(what)
+        for number, wave in enumerate(self._waves):
+            if number:
+                wave.begin_forward()
+            wave.end_forward(what)
 
     def forward(self) -> None:
         self.forward_begin()
         self.forward_end()
 
     def release(self) -> None:
-        """Nothing to do: rows arrive only in a receive."""
+        """Nothing to do but to check the order: rows arrive only in a receive."""
+        self._order.step("", "", "release")
 
     def reverse_begin(self) -> None:
+        self._order.step("", "reverse", "reverse_begin")
         self._epoch += 1
+        for wave in self._waves[-1:]:
+            wave.begin_reverse()
 
     def reverse_end(self) -> None:
+        self._order.step("reverse", "", "reverse_end")
         what = f"exchange {self._epoch} of channel {self.name!r}, reverse"
-        for wave in reversed(self._waves):
-            wave.reverse(what)
+        for number, wave in enumerate(reversed(self._waves)):
+            if number:
+                wave.begin_reverse()
+            wave.end_reverse(what)
 
     def reverse(self) -> None:
         self.reverse_begin()
@@ -84,7 +97,12 @@ class _Wave:
     """Messages that do not wait for each other, both ways."""
 
     def __init__(
-        self, transport: MpiTransport, array: NDArray[Any], plan: HaloPlan, numbers: list[int]
+        self,
+        transport: MpiTransport,
+        array: NDArray[Any],
+        plan: HaloPlan,
+        numbers: list[int],
+        tags: Sequence[int],
     ) -> None:
         self._transport = transport
         self._messages = [_Message(array, plan.pulses[number], plan.rank) for number in numbers]
@@ -93,7 +111,7 @@ class _Wave:
         self._forward, self._reverse = list[Any](), list[Any]()
         world = transport.communicator
         for number, message in zip(numbers, self._messages, strict=True):
-            pulse, tag = message.pulse, _FIRST_TAG + number
+            pulse, tag = message.pulse, tags[number]
             if message.stays:
                 continue
             if pulse.n_recv:
@@ -103,20 +121,26 @@ class _Wave:
                 self._forward.append(world.Send_init(message.packed, pulse.send_rank, tag))
                 self._reverse.append(world.Recv_init(message.packed, pulse.send_rank, tag))
 
-    def forward(self, what: str) -> None:
+    def begin_forward(self) -> None:
         for message in self._messages:
             message.pack()
-        self._exchange(self._forward, what)
+        for request in self._forward:
+            request.Start()
 
-    def reverse(self, what: str) -> None:
-        self._exchange(self._reverse, what)
+    def end_forward(self, what: str) -> None:
+        self._wait(self._forward, what)
+
+    def begin_reverse(self) -> None:
+        for request in self._reverse:
+            request.Start()
+
+    def end_reverse(self, what: str) -> None:
+        self._wait(self._reverse, what)
         for message in reversed(self._messages):
             message.add()
 
-    def _exchange(self, requests: list[Any], what: str) -> None:
+    def _wait(self, requests: list[Any], what: str) -> None:
         if requests:
-            for request in requests:
-                request.Start()
             self._transport.wait(requests, f"{what}: {self._about}")
 
     def free(self) -> None:
