@@ -18,13 +18,14 @@ import numpy as np
 from pulsemd.base.errors import DomainError, OutputError, PeerError, TransportError
 from pulsemd.engine.gpu_control import control_of
 from pulsemd.engine.gpu_fields import GRAPH_RUNGS
-from pulsemd.engine.options import PlanKind, Precision, RunOptions
+from pulsemd.engine.options import PlanKind, RunOptions
 from pulsemd.engine.simulation import Simulation
 from pulsemd.engine.system import System, prepare_system
 from pulsemd.halo import Transport, open_transport
 from pulsemd.halo.rungs.ladder import open_rung
 from pulsemd.io.gromacs.mdp import read_settings
 from pulsemd.io.gromacs.system import read_system
+from pulsemd.kernels.nonbonded.spec import Precision
 from pulsemd.report.trace import spans_of, typical_exposure, write_trace
 from pulsemd.systems import build_system
 

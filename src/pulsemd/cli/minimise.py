@@ -15,7 +15,7 @@ from pulsemd.cli.outputs import write_positions
 from pulsemd.cli.request import RunRequest, settings_of_run
 from pulsemd.engine.descent import Method
 from pulsemd.engine.keeper import Limits
-from pulsemd.engine.minimise import MAX_FORCE, Minimum, energies_of, minimise
+from pulsemd.engine.minimise import MAX_FORCE, Minimum, Told, energies_of, minimise, tell_nobody
 from pulsemd.engine.simulation import Simulation
 from pulsemd.halo import Transport
 from pulsemd.io.energies import EnergyWriter, write_xvg
@@ -38,7 +38,7 @@ def run_minimisation(
     s, start = simulation.system.settings, perf_counter()
     method = Method(s.integrator, s.emtol, s.emstep, s.nbfgscorr, s.nsteps)
     with ExitStack() as stack:
-        tell: Callable[[int, dict[str, float]], str] = _nothing
+        tell: Told = tell_nobody
         if transport.rank == 0:
             write_whole(out / "run.mdp", [settings_of_run(request, s)])
             writer = stack.enter_context(EnergyWriter(out / "energies.csv", energies_of(simulation)))
@@ -83,11 +83,6 @@ class _Table:
         if self._asked_to_stop():
             return INTERRUPTED
         return TIME_IS_UP if self._stop_at is not None and monotonic() > self._stop_at else ""
-
-
-def _nothing(step: int, energies: dict[str, float]) -> str:
-    """What ranks without files do: they are not told."""
-    return ""
 
 
 def _about(method: Method, minimum: Minimum) -> dict[str, Any]:

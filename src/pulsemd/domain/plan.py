@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numba import njit
@@ -18,8 +17,7 @@ from pulsemd.domain.lattice import LATTICE, check_cutoff
 from pulsemd.domain.ownership import ALL_HOME, home_bits, lattice_delta
 from pulsemd.halo import HaloPlan, Transport
 from pulsemd.halo.agreement import raise_lowest, sendable
-
-Kind = Literal["staged", "direct"]
+from pulsemd.halo.plan import Kind
 
 _CURVE_BITS = 10  # of the space-filling curve along the longest edge
 _BOUNDARY = 1 << 61  # flag of boundary groups in their sort key

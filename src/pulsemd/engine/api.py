@@ -20,7 +20,7 @@ from pulsemd.engine.interrupts import interrupt_held_back
 from pulsemd.engine.minimise import Minimum, check_method
 from pulsemd.engine.openmm_names import StepNumber, missing
 from pulsemd.engine.openmm_system import system_from_openmm
-from pulsemd.engine.options import Device, PlanKind, Precision, RunOptions
+from pulsemd.engine.options import Device, PlanKind, RunOptions
 from pulsemd.engine.ranks import start_ranks
 from pulsemd.engine.reporters import Frame
 from pulsemd.engine.system import System
@@ -28,6 +28,7 @@ from pulsemd.engine.worker import Wanted
 from pulsemd.forcefield.settings import RunSettings
 from pulsemd.io.openmm import read_openmm
 from pulsemd.kernels.nonbonded.potential import PairPotential
+from pulsemd.kernels.nonbonded.spec import Precision
 from pulsemd.topology.records import Topology
 
 Float64 = NDArray[np.float64]

@@ -59,7 +59,12 @@ class Minimum:
     atom: str
 
 
-def minimise(simulation: Simulation, method: Method, tell: Told) -> Minimum:
+def tell_nobody(step: int, energies: dict[str, float]) -> str:
+    """Steps of a minimisation are not reported, and none of them ends it."""
+    return ""
+
+
+def minimise(simulation: Simulation, method: Method, tell: Told = tell_nobody) -> Minimum:
     """Move the atoms of a simulation to lower energy; velocities and the step stay. Collective.
 
     Parameters

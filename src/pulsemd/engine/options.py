@@ -10,8 +10,8 @@ from pulsemd.base.errors import ConfigError
 from pulsemd.domain.grid import check_size
 from pulsemd.halo import TRANSPORTS
 from pulsemd.halo.rungs.ladder import GPU_RUNGS
+from pulsemd.kernels.nonbonded.spec import Precision
 
-Precision = Literal["fast", "reproducible"]
 PlanKind = Literal["staged", "direct", "auto"]
 Device = Literal["cpu", "cuda", "auto"]
 

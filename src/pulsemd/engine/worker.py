@@ -83,18 +83,13 @@ class Worker:
             simulation.finish()
             return simulation.step
         if command == "minimize":
-            return minimise(simulation, arguments[0], _tell_nobody)
+            return minimise(simulation, arguments[0])
         if command == "energies":
             return simulation.single_point()
         if command == "frame":
             return simulation.frame()
         assert command == "hash"
         return simulation.trajectory_hash()
-
-
-def _tell_nobody(step: int, energies: dict[str, float]) -> str:
-    """The steps of a minimisation are not reported, and none of them ends it."""
-    return ""
 
 
 def _reporters(wanted: list[Wanted], report: Report) -> list[Reporter]:

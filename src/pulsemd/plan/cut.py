@@ -20,13 +20,14 @@ from pulsemd.domain.grid import (
     pulse_counts,
 )
 from pulsemd.domain.lattice import check_cutoff
-from pulsemd.domain.plan import Kind, LocalDomain, build_halo
+from pulsemd.domain.plan import LocalDomain, build_halo
 from pulsemd.engine.barostat import check_barostat
 from pulsemd.engine.options import RunOptions
 from pulsemd.engine.setup import choose_list_cutoff, choose_nstlist, explain_list_cutoff, start_halo
 from pulsemd.engine.system import System
 from pulsemd.engine.terms import TermOwnership
 from pulsemd.halo import HaloPlan, Transport
+from pulsemd.halo.plan import Kind
 from pulsemd.plan.meeting import on_all_ranks
 
 NEXT_BEST: Final = 3

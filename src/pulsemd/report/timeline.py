@@ -117,7 +117,7 @@ def _draw_rows(panel: Panel, y: float, scale: float, shapes: list[Box | Words]) 
                     span.end,
                     y,
                     scale,
-                    _color(span.name),
+                    _color(_kind(span.name)),
                     f"{span.name} {span.duration:.1f} us",
                     span.name,
                     id(span) in path,
@@ -156,12 +156,8 @@ def _kind(name: str) -> str:
     return words.rsplit(".", 1)[0] if words.startswith("halo.") else words
 
 
-def _color(name: str) -> str:
-    """That of the phase, or of the most special kind of phases it belongs to."""
-    return _color_of_kind(_kind(name))
-
-
-def _color_of_kind(kind: str) -> str:
+def _color(kind: str) -> str:
+    """That of a kind of phases, or of the most special one it belongs to."""
     while kind and kind not in _COLORS:
         kind = kind.rpartition(".")[0]
     return _COLORS.get(kind, _OTHER)
@@ -180,6 +176,6 @@ def _legend(names: Sequence[str], y: float) -> list[Box | Words]:
     shapes: list[Box | Words] = []
     for k, name in enumerate(names):
         x, line = 8 + 215.0 * (k % 5), y + 18.0 * (k // 5)
-        shapes.append(Box(x, line - 10, 12, 12, _WAIT if name == "exposed wait" else _color_of_kind(name)))
+        shapes.append(Box(x, line - 10, 12, 12, _WAIT if name == "exposed wait" else _color(name)))
         shapes.append(Words(x + 18, line, name, 11))
     return shapes
