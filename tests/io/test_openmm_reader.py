@@ -11,6 +11,9 @@ import pytest
 from openmm_files import N, custom, custom_pairs, nonbonded, positions, read, write_integrator, write_system
 from openmm_systems import NAMES as RECORDED
 from openmm_systems import read as recorded
+from pulsemd.base.errors import TopologyError
+from pulsemd.forcefield.settings import RunSettings
+from pulsemd.io.gromacs.mdp import override_settings
 from pulsemd.io.openmm import read_openmm
 from pulsemd.topology.virtual_sites import SiteKind
 
@@ -407,6 +410,40 @@ def test_seed_of_an_integrator_is_that_of_the_run_and_0_draws_one(tmp_path):
 def test_barostat_of_frequency_0_does_nothing(tmp_path):
     still = '<Force type="MonteCarloBarostat" pressure="1.5" temperature="310" frequency="0"/>'
     assert "ref_p" not in read(tmp_path, nonbonded(), still).options
+
+
+MEMBRANE = '<Force type="MonteCarloMembraneBarostat" pressure="1.5" surfaceTension="{}" frequency="25" xymode="{}" zmode="{}"/>'  # noqa: E501
+AXES = '<Force type="MonteCarloAnisotropicBarostat" pressurex="1" pressurey="2" pressurez="3" scalex="1" scaley="0" scalez="1" frequency="25"/>'  # noqa: E501
+
+
+@pytest.mark.parametrize(
+    ("barostat", "kind", "ref_p", "free"),
+    [
+        (MEMBRANE.format(0, 0, 0), "semiisotropic", (1.5, 1.5), (1, 1)),
+        (MEMBRANE.format(0, 0, 1), "semiisotropic", (1.5, 1.5), (1, 0)),
+        (MEMBRANE.format(0, 1, 0), "anisotropic", (1.5, 1.5, 1.5, 0, 0, 0), (1, 1, 1, 0, 0, 0)),
+        (AXES, "anisotropic", (1, 2, 3, 0, 0, 0), (1, 0, 1, 0, 0, 0)),
+    ],
+)
+def test_barostats_of_membranes_and_axes_become_those_of_gromacs(tmp_path, barostat, kind, ref_p, free):
+    options = read(tmp_path, nonbonded(), barostat, pcoupl="c-rescale").options
+    bath = {"tcoupl": "v-rescale", "tc_grps": "System", "ref_t": 300, "tau_t": 1}
+    chosen = override_settings(RunSettings(), {**options, **bath, "pcoupl": "c-rescale"})
+    assert chosen.pcoupltype == kind
+    assert chosen.ref_p == ref_p
+    assert chosen.compressibility == tuple(4.5e-5 * f for f in free)
+
+
+@pytest.mark.parametrize(
+    ("barostat", "message"),
+    [
+        (MEMBRANE.format(20, 0, 0), "a surface tension is not supported; set it to 0"),
+        (MEMBRANE.format(0, 0, 2), "ConstantVolume is not supported; use ZFree or ZFixed"),
+    ],
+)
+def test_barostats_of_membranes_without_equivalent_are_refused(tmp_path, barostat, message):
+    with pytest.raises(TopologyError, match=message):
+        read(tmp_path, nonbonded(), barostat, pcoupl="c-rescale")
 
 
 STATE = "<State>{parameters}<Positions>{rows}</Positions></State>"

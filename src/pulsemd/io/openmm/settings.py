@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pulsemd.io.openmm.document import Document, Force, number, section_of
@@ -20,7 +20,7 @@ _LANGEVIN: Mapping[str, str] = {
 
 _BAROSTAT_REMEDY = (
     "a barostat with the same ensemble is C-rescale: add pcoupl='c-rescale', which then takes its pressure "
-    "from here"
+    "from here, and refcoord_scaling='com' if positions are restrained"
 )
 
 COMPRESSIBILITY = 4.5e-5
@@ -33,7 +33,8 @@ _THERMOSTATS: Mapping[str, str] = {
 }
 """Integrators with a thermostat, and the attribute with its rate [1/ps]."""
 
-OF_RUNS = ("CMMotionRemover", "AndersenThermostat", "MonteCarloBarostat")
+BAROSTATS = ("MonteCarloBarostat", "MonteCarloMembraneBarostat", "MonteCarloAnisotropicBarostat")
+OF_RUNS = ("CMMotionRemover", "AndersenThermostat", *BAROSTATS)
 """Forces that only say how to run."""
 
 _REMEDY = (
@@ -49,8 +50,14 @@ def remember_run_force(draft: SystemDraft, force: Force) -> None:
     draft.run[force.type] = force
 
 
-_OF_THERMOSTATS: Mapping[str, tuple[str, str]] = {
+_OF_BATHS: Mapping[str, tuple[str, str]] = {
     "MonteCarloPressure": ("MonteCarloBarostat", "pressure"),
+    "MembraneMonteCarloPressure": ("MonteCarloMembraneBarostat", "pressure"),
+    "MembraneMonteCarloSurfaceTension": ("MonteCarloMembraneBarostat", "surfaceTension"),
+    **{
+        f"MonteCarloPressure{axis}": ("MonteCarloAnisotropicBarostat", f"pressure{axis.lower()}")
+        for axis in "XYZ"
+    },
     "AndersenTemperature": ("AndersenThermostat", "temperature"),
     "AndersenCollisionFrequency": ("AndersenThermostat", "frequency"),
 }
@@ -64,7 +71,7 @@ def with_parameters(document: Document, state: Document) -> Document:
             for parameter in section_of(force, "GlobalParameters"):
                 if parameter.get("name") == name:
                     parameter.set("default", value)
-            kind, attribute = _OF_THERMOSTATS.get(name, ("", ""))
+            kind, attribute = _OF_BATHS.get(name, ("", ""))
             if force.get("type") == kind:
                 force.set(attribute, value)
     return document
@@ -163,12 +170,44 @@ def _stochastic(integrator: Document, rate: float) -> dict[str, Any]:
 
 def _barostat(draft: SystemDraft, given: Mapping[str, Any]) -> dict[str, Any]:
     """C-rescale with the pressure of a Monte Carlo barostat, if it may take its place."""
-    barostat = draft.run.get("MonteCarloBarostat")
-    if barostat is None or int(barostat.number("frequency")) == 0:  # with 0 it does nothing in OpenMM either
+    found = [draft.run[kind] for kind in BAROSTATS if kind in draft.run]
+    acting = [barostat for barostat in found if barostat.number("frequency") != 0]  # as in OpenMM
+    if not acting:
         return {}
+    barostat, *others = acting
+    for other in others:
+        raise other.error(f"{barostat.name} changes the volume already", "keep one")
     if str(given.get("pcoupl", "no")).lower().replace("_", "-") != "c-rescale":
         raise barostat.error("changes of the volume by Monte Carlo are not supported", _BAROSTAT_REMEDY)
-    return {"ref_p": barostat.number("pressure"), "compressibility": COMPRESSIBILITY}
+    if barostat.type == "MonteCarloBarostat":
+        return {"ref_p": barostat.number("pressure"), "compressibility": COMPRESSIBILITY}
+    return _of_membranes(barostat) if barostat.type == "MonteCarloMembraneBarostat" else _of_axes(barostat)
+
+
+def _of_membranes(barostat: Force) -> dict[str, Any]:
+    """x and y together, or each, and z by itself or not at all."""
+    if barostat.number("surfaceTension") != 0:
+        raise barostat.error("a surface tension is not supported", "set it to 0")
+    z_mode, pressure = int(barostat.number("zmode")), barostat.number("pressure")
+    if z_mode == 2:
+        raise barostat.error("ConstantVolume is not supported", "use ZFree or ZFixed")
+    z = 0.0 if z_mode == 1 else COMPRESSIBILITY
+    if int(barostat.number("xymode")) == 0:
+        return _pressures("semiisotropic", (pressure, pressure), (COMPRESSIBILITY, z))
+    return _pressures("anisotropic", (pressure,) * 3, (COMPRESSIBILITY, COMPRESSIBILITY, z))
+
+
+def _of_axes(barostat: Force) -> dict[str, Any]:
+    """x, y and z by themselves, as far as they may change."""
+    pressure = [barostat.number(f"pressure{axis}") for axis in "xyz"]
+    return _pressures(
+        "anisotropic", pressure, [COMPRESSIBILITY * barostat.flag(f"scale{axis}") for axis in "xyz"]
+    )
+
+
+def _pressures(kind: str, pressure: Sequence[float], compressibility: Sequence[float]) -> dict[str, Any]:
+    shear = (0.0,) * 3 if kind == "anisotropic" else ()
+    return {"pcoupltype": kind, "ref_p": (*pressure, *shear), "compressibility": (*compressibility, *shear)}
 
 
 def _coupling(temperature: float, rate: float) -> dict[str, Any]:

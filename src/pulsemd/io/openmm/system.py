@@ -29,8 +29,6 @@ from pulsemd.topology.terms import Terms
 
 Float64 = NDArray[np.float64]
 
-_BAROSTATS = tuple(f"MonteCarlo{kind}Barostat" for kind in ("Anisotropic", "Membrane", "Flexible"))
-
 
 def _refuse(what: str, remedy: str) -> Callable[[SystemDraft, Force], NoReturn]:
     def refuse(draft: SystemDraft, force: Force) -> NoReturn:
@@ -52,9 +50,9 @@ FORCES: Mapping[str, Callable[[SystemDraft, Force], None]] = {
     "CustomTorsionForce": custom_torsions.custom_torsions,
     "CustomExternalForce": restraints.custom_external,
     **dict.fromkeys(settings.OF_RUNS, settings.remember_run_force),
-    **dict.fromkeys(
-        _BAROSTATS,
-        _refuse("it scales in ways that are not supported", "use MonteCarloBarostat with pcoupl='c-rescale'"),
+    "MonteCarloFlexibleBarostat": _refuse(
+        "changes of the angles of the box are not supported",
+        "use MonteCarloAnisotropicBarostat, or MonteCarloBarostat, with pcoupl='c-rescale'",
     ),
     **dict.fromkeys(
         ("GBSAOBCForce", "CustomGBForce", "LCPOForce"),
