@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 
 import numpy as np
 
 from pulsemd.base.fixed_point import ENERGY_SCALE, FORCE_SCALE
-from pulsemd.domain.atoms import UpdateGroups, select_owned
 from pulsemd.domain.grid import Grid
-from pulsemd.domain.plan import build_halo
 from pulsemd.engine.energies import N_PAIR_SUMS, N_SUMS, SLOTS, VIRIAL
 from pulsemd.engine.gpu_region import device_leaders, region_of
 from pulsemd.engine.terms import TermOwnership
-from pulsemd.halo.transports.loopback import loopback_world
 from pulsemd.kernels.bonded.gpu import GpuBonded
 from pulsemd.kernels.nonbonded.exclusions_gpu import GpuExclusions
 from pulsemd.kernels.nonbonded.gpu import GpuPairForces
+from pulsemd.plan.cut import all_domains
 
 
 @dataclass
@@ -35,29 +32,8 @@ class Parts:
 
 def domains_of(system, shape, r_list, kind="staged"):
     """The grid and the `LocalDomain` of every rank."""
-    grid, topology = Grid(shape), system.topology
-    groups = UpdateGroups(topology.group_offset, topology.group_atoms)
-    extent = TermOwnership(system).start_extent(system)
-    found = [None] * grid.size
-
-    def work(transport):
-        try:
-            atoms = select_owned(grid, transport.rank, groups, system.x, system.v)
-            found[transport.rank] = build_halo(
-                transport, grid, groups, atoms, system.box, r_list, extent, kind
-            )
-        except BaseException as error:
-            found[transport.rank] = error
-
-    threads = [threading.Thread(target=work, args=(t,)) for t in loopback_world(grid.size, timeout=60.0)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for domain in found:
-        if isinstance(domain, BaseException):
-            raise domain
-    return grid, found
+    grid, extent = Grid(shape), TermOwnership(system).start_extent(system)
+    return grid, all_domains(system, grid, r_list, extent, kind)
 
 
 class RankForces:

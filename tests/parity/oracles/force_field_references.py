@@ -10,12 +10,12 @@ energies.csv and forces.npz in data/force_field.
 from __future__ import annotations
 
 import csv
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
+from commands import call
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -23,12 +23,6 @@ from molecule_references import read_trr_forces
 
 from force_field import CASES, DATA, recorded, write_case
 from pulsemd.report.gromacs import TERMS
-
-
-def call(folder: Path, *command: str, answer: str = "") -> None:
-    done = subprocess.run(command, cwd=folder, input=answer, capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}")
 
 
 def record(name: str) -> tuple[dict[str, float], np.ndarray]:

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import csv
 import re
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 from boxes import WATER, gro_text
+from commands import call
 
 BOXES = ("water", "a5625", "dodecahedron", "octahedron", "settled")
 CASES = {
@@ -47,13 +47,6 @@ def write_mdp(path: Path, options: dict[str, str]) -> None:
     for name, value in options.items():
         text = re.sub(rf"(?m)^{name} *=.*\n", "", text) + f"{name} = {value}\n"
     path.write_text(text)
-
-
-def call(folder: Path, *command: str, answer: str = "") -> str:
-    result = subprocess.run(command, cwd=folder, input=answer, capture_output=True, text=True)
-    if result.returncode:
-        sys.exit(f"{' '.join(command)} failed:\n{result.stderr[-3000:]}")
-    return result.stdout
 
 
 def single_point(folder: Path, box: str, options: dict[str, str], topology: str) -> dict[str, float]:

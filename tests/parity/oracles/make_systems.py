@@ -11,9 +11,10 @@ the mean density of the second half of that, and run for 20 ps more at constant 
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
+
+from commands import call
 
 N_WATER, N_ETHANOL = 1012, 44
 """10.0 % of the mass is ethanol."""
@@ -80,13 +81,6 @@ WATER_ETHANOL_TOP = """#include "oplsaa.ff/forcefield.itp"
 [ molecules ]
 {molecules}
 """
-
-
-def call(folder: Path, *command: str, answer: str = "") -> str:
-    done = subprocess.run(command, cwd=folder, input=answer, capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"{' '.join(command)} failed:\n{done.stderr[-3000:]}")
-    return done.stdout
 
 
 def simulate(folder: Path, name: str, mdp: str, conf: str) -> None:

@@ -27,10 +27,11 @@ from pathlib import Path
 import numpy as np
 import openmm
 import parmed
+from commands import call
 from openmm import app, unit
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from make_systems import MDP, call, self_contained
+from make_systems import MDP, self_contained
 from write_charmm import write_top
 
 from openmm_systems import nonbonded_of, segment

@@ -22,6 +22,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from commands import call
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from molecules import FORCE_FIELDS, MOLECULES, molecule_files, recorded_energies
@@ -29,12 +30,6 @@ from pulsemd.io.gromacs import read_gro, read_settings
 from pulsemd.report.gromacs import gromacs_energies
 
 CUTOFF, COULOMB = 1.0, 138.935458
-
-
-def call(folder: Path, *command: str) -> None:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"{' '.join(command)} failed:\n{done.stderr[-3000:]}")
 
 
 def gromacs_forces(folder: Path) -> np.ndarray:

@@ -17,7 +17,8 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from molecule_references import call, read_trr_forces
+from commands import call
+from molecule_references import read_trr_forces
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from pme_cases import CASES, case_files
