@@ -14,7 +14,7 @@ import time
 from typing import Any
 
 import numpy as np
-from halo_stencil import DIFFUSION, start_temperature
+from halo_stencil import DIFFUSION, serial, start_temperature
 from numpy.typing import NDArray
 
 from pulsemd.halo import cartesian_plan, launch_gpus
@@ -91,15 +91,6 @@ def simulate(transport: Any, settings: dict[str, Any]) -> dict[str, Any] | None:
         plate[tuple(places.T)] = part
     per_step = 1e6 * seconds / max(1, settings["steps"] - first)
     return {"plate": plate, "us_per_step": per_step, "transport": transport.name, "path": transport.path}
-
-
-def serial(shape: tuple[int, int], n_steps: int) -> NDArray[np.float64]:
-    """The same steps on one array."""
-    plate = start_temperature(shape)
-    for _ in range(n_steps):
-        around = np.roll(plate, 1, 0) + np.roll(plate, -1, 0) + np.roll(plate, 1, 1) + np.roll(plate, -1, 1)
-        plate = plate + DIFFUSION * (around - 4 * plate)
-    return plate
 
 
 def main() -> None:

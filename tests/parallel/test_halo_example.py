@@ -27,15 +27,27 @@ def test_stencil_of_ten_cells_on_any_ranks_equals_one_array(ranks: int, transpor
     assert "bitwise equal" in done.stdout
 
 
+@pytest.mark.parametrize(("ranks", "transport", "particles"), [(3, "shmem", 300), (4, "loopback", 7)])
+def test_particles_that_change_their_rank_equal_one_array(ranks: int, transport: str, particles: int) -> None:
+    program = EXAMPLE.with_name("halo_particles.py")
+    words = ["--ranks", str(ranks), "--transport", transport, "--particles", str(particles)]
+    done = subprocess.run([sys.executable, str(program), *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "bitwise equal" in done.stdout
+    if particles == 300:
+        assert not re.search(r"\b0 of 300", done.stdout)
+
+
 def test_plan_and_start_of_the_page_run_as_they_stand(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "how_to" / "halo_standalone.md").read_text(encoding="utf-8")
     blocks = re.findall(r"(?s)```python\n(.*?)```", page)
     script = tmp_path / "page.py"
-    wanted = [block for block in blocks if "cartesian_plan" in block or "launch" in block]
-    script.write_text("\n".join([*wanted, "print(plan.n_owned, result.shape)"]))
+    words = ("cartesian_plan", "launch", "places")
+    wanted = [block for block in blocks if any(word in block for word in words)]
+    script.write_text("\n".join([*wanted, "print(plan.n_owned, result.shape, block.shape)"]))
     (tmp_path / "halo_stencil.py").write_text(EXAMPLE.read_text(encoding="utf-8"))
     done = subprocess.run([sys.executable, script], capture_output=True, text=True)
-    assert done.stdout == "36 (10, 12)\n", done.stderr
+    assert done.stdout == "36 (10, 12) (5, 14)\n", done.stderr
 
 
 def sum_over_faces(transport: Transport, payload: None) -> float:

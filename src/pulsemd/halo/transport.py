@@ -55,7 +55,9 @@ class Channel(Protocol):
     plan: HaloPlan
 
     def rebind(self, plan: HaloPlan) -> None:
-        """Use another plan from now on; collective. Ghost rows belong to the peers from here to the next forward.
+        """Use another plan from now on; collective.
+
+        If a forward comes next, ghost rows belong to the peers from here on.
 
         Raises
         ------
