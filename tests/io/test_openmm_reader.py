@@ -222,6 +222,20 @@ def test_sums_of_cosines_are_proper_dihedrals(tmp_path, energy, expected):
     assert constant is None or constant.parameters[0].tolist() == pytest.approx([rest, 0, 0, 0, 0, 0])
 
 
+def test_1_4_pairs_with_a_switched_force_are_pairs_and_a_constant(tmp_path):
+    """As scripts of CHARMM-GUI have them: no such pair gets to where the switching begins."""
+    energy = "step(1-r)*(a/r^12-b/r^6+c)+step(r-1)*b*(1/r^3-1)^2; c=2*b"
+    exceptions = "".join(
+        f'<Exception p1="{i}" p2="{j}" q="0" sig="0.3" eps="0"/>' for i, j in ((0, 1), (1, 2))
+    )
+    pairs = custom("Bond", energy, ["a", "b"], [((1, 0), [3, 4]), ((1, 2), [5, 6])])
+    found = read(tmp_path, pairs, nonbonded(exceptions=exceptions))
+    terms = found.topology.terms["charged_pair14"]
+    assert sorted(terms.parameters[terms.index].tolist()) == [[4.0, 3.0, 0.0], [6.0, 5.0, 0.0]]
+    assert found.dispersion.energy(27.0) == 2 * (4 + 6)
+    assert found.dispersion.pressure(27.0) == 0.0
+
+
 def test_bonds_and_angles_of_gromos_are_known(tmp_path):
     bond = custom("Bond", "0.25*k*(r^2-r0^2)^2", ["r0", "k"], [((0, 1), [0.15, 1e7])])
     angle = custom("Angle", "0.5*k*(cos(theta)-cos(t))^2", ["t", "k"], [((0, 1, 2), [1.9, 400.0])])

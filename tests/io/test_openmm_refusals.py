@@ -78,6 +78,8 @@ CASES = {
     "external shifted": ((nonbonded(), custom("External", "k*((x-1)^2+3)", ["k"], [((0,), [1])])), "no restraint of a position; known are"),
     "external power": ((nonbonded(), custom("External", "k*periodicdistance(x,y,z,0,0,0)^4", ["k"], [((0,), [1])])), "is not supported: another power than the square; known are"),
     "external constant": ((nonbonded(), custom("External", "periodicdistance(0,0,0,1,1,1)^4", [], [((0,), [])])), "is not supported: no restraint of a position"),
+    "pairs apart": ((nonbonded(), custom("Bond", "step(1-r)/r^12", [], [((0, 1), [])])), " nm, which is supported for pairs alone that never are as far apart: 1-4 pairs, excluded from pair forces, up to 0.8 nm; particles [0, 1] are none"),
+    "pairs that end": ((nonbonded(exceptions=EXCEPTION), custom("Bond", "step(0.6-r)/r^12", [], [((0, 1), [])])), "particles [0, 1] are none; use an expression without step"),
     "external walls": ((nonbonded(), custom("External", "max(0,abs(d-2)-1)^2; d=periodicdistance(x,y,z,0,0,0)", [], [((0,), [])])), "is not supported: walls on both sides"),
     "external name": ((nonbonded(), custom("External", "max(0,periodicdistance(x,y,z,0,0,0)-q)^2", [], [((0,), [])])), "uses 'q', which is no parameter of it"),
     "cubic wall": ((nonbonded(), custom("Bond", "max(0,r-1)^3", [], [((0, 1), [])])), "'max(0,r-1)^3' is not supported: another power than the square; known are k*(r-r0)^2, k*max(0,r-r0)^2"),

@@ -15,6 +15,12 @@ from pulsemd.io.openmm.powers import NotPowers, Powers, Table, evaluate
 
 Float64 = NDArray[np.float64]
 
+_OF_PAIRS = {-12.0, -6.0, -1.0}
+"""Powers of the distance in a pair term."""
+
+_DISTANCES = np.geomspace(0.05, 3.0, 100)
+"""Distances [nm] at which an expression that changes between them is looked at."""
+
 _OPENMM_COULOMB = 138.93545764438198
 """OpenMM's 1/(4 pi eps0), by which forces that its readers make multiply products of charges."""
 
@@ -65,22 +71,57 @@ def custom_bonds(draft: SystemDraft, force: Force) -> None:
     try:
         powers = evaluate(tree, {**names, "r": Powers({1.0: np.ones(())})}).without_zeros()
     except (NotPowers, KeyError):
-        low, up, k = flat_bottoms(force, tree, names, "r", len(atoms))
-        linear_from = np.full(len(atoms), UNBOUNDED)
-        draft.add("restraint_bond", atoms[k != 0], np.column_stack([low, up, linear_from, k])[k != 0])
+        if not _switched_pairs(draft, force, tree, names, atoms):
+            low, up, k = flat_bottoms(force, tree, names, "r", len(atoms))
+            linear_from = np.full(len(atoms), UNBOUNDED)
+            draft.add("restraint_bond", atoms[k != 0], np.column_stack([low, up, linear_from, k])[k != 0])
         return
     found = {n: np.broadcast_to(c, len(atoms)) for n, c in powers.coefficients.items()}
-    zero = np.zeros(len(atoms))
-    if set(found) <= {-12.0, -6.0, -1.0}:
-        rows = [-found.get(-6.0, zero), found.get(-12.0, zero), found.get(-1.0, zero) / _OPENMM_COULOMB]
-        acting = np.any(rows, axis=0)
-        draft.add("charged_pair14", atoms[acting], np.column_stack(rows)[acting])
+    if set(found) <= _OF_PAIRS:
+        _pairs(draft, atoms, found)
         return
     if 4.0 in found:
         _quartic_bonds(draft, force, atoms, found)
         return
     centre, k = harmonic(force, found, len(atoms), "the distance")
     draft.add("harmonic_distance", atoms[k != 0], np.column_stack([centre, k])[k != 0])
+
+
+def _pairs(draft: SystemDraft, atoms: NDArray[np.int32], found: Mapping[float, Float64]) -> None:
+    """Pair terms of coefficients (m,) of the powers -12, -6 and -1."""
+    zero = np.zeros(len(atoms))
+    rows = [-found.get(-6.0, zero), found.get(-12.0, zero), found.get(-1.0, zero) / _OPENMM_COULOMB]
+    acting = np.any(rows, axis=0)
+    draft.add("charged_pair14", atoms[acting], np.column_stack(rows)[acting])
+
+
+def _switched_pairs(
+    draft: SystemDraft, force: Force, tree: Node, names: Mapping[str, Powers], atoms: NDArray[np.int32]
+) -> bool:
+    """Pairs whose expression is one of powers and a constant up to some distance, where a switching function begins.
+
+    The 1-4 pairs of CHARMM with a switched force are so; they never come there, which `check_distances` looks at.
+    False for any other expression.
+    """
+    within, first = 0.0, None
+    for r in _DISTANCES:
+        try:
+            at = np.full(len(atoms), r)
+            powers = evaluate(tree, {**names, "r": Powers({1.0: np.ones(())})}, at=at).without_zeros()
+        except (NotPowers, KeyError):
+            return False
+        piece = {n: np.broadcast_to(c, len(atoms)) for n, c in powers.coefficients.items()}
+        first = piece if first is None else first
+        if not set(first) <= {*_OF_PAIRS, 0.0} or not set(first) & _OF_PAIRS:
+            return False
+        if set(piece) != set(first) or any(not np.allclose(piece[n], c, rtol=1e-9) for n, c in first.items()):
+            break
+        within = float(r)
+    assert first is not None
+    draft.constant += float(first.get(0.0, np.zeros(1)).sum())
+    draft.within.append((force, atoms, within))
+    _pairs(draft, atoms, first)
+    return True
 
 
 def _quartic_bonds(

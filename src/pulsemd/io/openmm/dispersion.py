@@ -19,7 +19,7 @@ _POINTS = 60
 def dispersion_correction(
     draft: SystemDraft, shares: list[Float64], counts: NDArray[np.int64], table: LennardJonesTable
 ) -> DispersionCorrection | None:
-    """The correction of all forces that ask for one.
+    """The correction of all forces that ask for one, with the constant energy of the draft.
 
     Its energy is 2 pi N^2 / V times the integral of (1 - S(r)) V(r) r^2, V the mean over N (N + 1) / 2 pairs, an atom
     with itself included; S is the switching function, 0 beyond the cut-off. Its virial is that of the force of
@@ -54,7 +54,7 @@ def dispersion_correction(
         jump = float(mean(np.array([cutoff]))[0]) * cutoff**3 / 3.0 if part.switch is None else 0.0
         energy += 2.0 * np.pi * n * n * beyond
         virial += 2.0 * np.pi * n * n * (beyond + jump)
-    return DispersionCorrection(0.0, energy, virial) if corrected else None
+    return DispersionCorrection(draft.constant, energy, virial) if corrected or draft.constant else None
 
 
 def _mean_potential(

@@ -70,6 +70,10 @@ class SystemDraft:
     """Forces that say how to run, by class."""
     reading: Force | None = None
     """The force whose terms are being added."""
+    within: list[tuple[Force, Int32, float]] = field(default_factory=list)
+    """Pairs (m, 2) whose terms hold up to a distance, nm."""
+    constant: float = 0.0
+    """Energy that depends on nothing, kJ/mol."""
     at_coordinates: list[tuple[Force, Int32]] = field(default_factory=list)
     """Atoms of terms that OpenMM takes at their coordinates, not at the nearest image."""
 

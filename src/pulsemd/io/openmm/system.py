@@ -16,7 +16,7 @@ from pulsemd.io.openmm import bonded, custom, custom_torsions, nonbonded, pair_p
 from pulsemd.io.openmm.constraints import Constraints, sort_constraints
 from pulsemd.io.openmm.document import Document, Force, columns, read_document, section_of
 from pulsemd.io.openmm.draft import SystemDraft
-from pulsemd.io.openmm.images import warn_of_images
+from pulsemd.io.openmm.images import check_distances, warn_of_images
 from pulsemd.io.openmm.molecules import Names, WholeSystem, split
 from pulsemd.io.openmm.pairs import PairTable, build_pairs
 from pulsemd.io.openmm.sites import read_site
@@ -128,6 +128,7 @@ def read_openmm(
     settings.check_groups(document, run)
     draft = _read_draft(document if state is None else settings.with_parameters(document, state))
     start = read_start(document, draft.n_atoms, positions if state is None else state, velocities, box)
+    check_distances(draft, start.positions, start.box)
     warn_of_images(draft, start.positions, start.box)
     constraints = sort_constraints(draft.constraints, draft.lengths, draft.mass, draft.file)
     pairs = build_pairs(draft, start.box)
