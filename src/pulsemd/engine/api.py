@@ -308,12 +308,17 @@ class Simulation:
         return minimum
 
     def run(self, steps: int) -> Self:
-        """Make steps.
+        """Make steps; the simulation itself, so that ``simulation.run(50).energies`` are those at the end.
+
+        Parameters
+        ----------
+        steps : int
+            At least 0.
 
         Raises
         ------
         ConfigError
-            If the settings ask for a minimisation: see `minimize`.
+            If it is no such number, or the settings ask for a minimisation: see `minimize`.
         KeyboardInterrupt
             Between two steps; `step` says how far it came, and another `run` goes on from there.
         UnstableError

@@ -140,6 +140,8 @@ def energy_record(
     found : StepSums
     names : tuple of str
         The energies the system has, see `energy_names`.
+    n_dof : float
+        Degrees of freedom.
     total_mass : float, amu
     dispersion : DispersionCorrection or None
         Adds to the energies and to the pressure.
