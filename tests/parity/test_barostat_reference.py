@@ -110,7 +110,7 @@ def start(folder, name, settings):
     (folder / "run.mdp").write_text(SETTINGS + settings)
     files = system_files(name)
     topology, table, frame, found = read_system(files.configuration, files.topology, folder / "run.mdp")
-    found = found.with_drawn_seeds()
+    found = found.with_drawn_seeds(1)
     return prepare_system(topology, table, found, frame.positions, frame.velocities, frame.box), frame
 
 

@@ -116,7 +116,7 @@ def start(folder, name, settings):
         conf, folder / "topol.top", folder / "run.mdp", reference=folder / "ref.gro"
     )
     given = (frame.positions, frame.velocities, frame.box, frame.reference)
-    return prepare_system(topology, table, found.with_drawn_seeds(), *given), frame.box
+    return prepare_system(topology, table, found.with_drawn_seeds(1), *given), frame.box
 
 
 @pytest.mark.parametrize("name", CENTRES)

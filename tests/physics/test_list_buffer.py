@@ -22,7 +22,7 @@ def water():
     """Bundled water and positions (f, n, 3) of 160 steps of 2 fs, nm."""
     files, frames = system_files("water"), []
     topology, table, configuration, settings = read_system(
-        files.configuration, files.topology, read_settings(files.parameters)[0].with_drawn_seeds()
+        files.configuration, files.topology, read_settings(files.parameters)[0].with_drawn_seeds(1)
     )
     system = prepare_system(
         topology, table, settings, configuration.positions, configuration.velocities, configuration.box
