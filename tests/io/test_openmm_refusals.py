@@ -33,6 +33,7 @@ CASES = {
     "two barostats": ((nonbonded(), RUN_ONLY.format("MonteCarloBarostat"), RUN_ONLY.format("MonteCarloMembraneBarostat")), "force 2 (MonteCarloMembraneBarostat): force 1 (MonteCarloBarostat) changes the volume already; keep one"),
     "implicit": ((bare("GBSAOBCForce"),), "force 0 (GBSAOBCForce): implicit solvent is not supported; build the System with water"),
     "drude": ((bare("DrudeForce"),), "force 0 (DrudeForce): polarizable force fields are not supported; build the System with fixed charges"),
+    "amoeba after its bonds": ((custom("Bond", "k*r^4+k*r", ["k"], [((0, 1), [1])]), bare("AmoebaMultipoleForce")), "force 1 (AmoebaMultipoleForce): polarizable force fields are not supported"),
     "amoeba": ((bare("AmoebaMultipoleForce"),), "force 0 (AmoebaMultipoleForce): polarizable"),
     "andersen": ((nonbonded(), RUN_ONLY.format("AndersenThermostat")), "force 1 (AndersenThermostat): collisions with a heat bath are not supported; a thermostat with the same ensemble is v-rescale"),
     "two removers": ((nonbonded(), *[RUN_ONLY.format("CMMotionRemover")] * 2), "force 2 (CMMotionRemover): force 1 (CMMotionRemover) is there already; keep one"),

@@ -161,18 +161,22 @@ def _read_draft(document: Document) -> SystemDraft:
     if len(frozen):
         document.refuse(
             f"particle {frozen[0]} has no mass and is no virtual site; frozen particles are not supported: give it a "
-            "mass and hold it with a CustomExternalForce, k*periodicdistance(x, y, z, x0, y0, z0)^2"
+            "mass and hold it with a CustomExternalForce, k*periodicdistance(x, y, z, x0, y0, z0)^2, or by the name of "
+            "its residue with freezegrps= and freezedim='Y Y Y'"
         )
     ends = columns(section_of(root, "Constraints"), ("p1", "p2", "d"))
     draft = SystemDraft(
         file, mass, ends[:, :2].astype(np.int32), ends[:, 2].copy(), sites, np.zeros(len(mass))
     )
-    for index, element in enumerate(section_of(root, "Forces")):
-        force = Force(index, element, file)
+    forces = [Force(index, element, file) for index, element in enumerate(section_of(root, "Forces"))]
+    for force in forces:
         if force.type not in FORCES:
             raise force.error(
                 f"{force.type} is not supported", f"supported are {', '.join(supported_forces())}"
             )
+    for force in sorted(
+        forces, key=lambda force: force.type in supported_forces()
+    ):  # what is refused comes first
         draft.reading = force
         FORCES[force.type](draft, force)
     _check_particles(draft, document)
