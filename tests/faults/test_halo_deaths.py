@@ -143,6 +143,21 @@ def test_rank_that_ends_without_a_result_is_named_though_its_exit_code_is_0() ->
         launch(2, f"{__name__}:vanish", timeout=BOUND)
 
 
+def exit_on_rank_one(transport: Transport, payload: Any) -> None:
+    """Rank 1 ends the program, as a script does that finds nothing to do."""
+    if transport.rank == 1:
+        sys.exit("no mesh here")
+    transport.barrier()
+
+
+@pytest.mark.parametrize(
+    "transport", ["shmem", "loopback", pytest.param("mpi", marks=[pytest.mark.mpi, needs_mpi])]
+)
+def test_exit_that_a_rank_asks_for_keeps_its_text(transport: str) -> None:
+    with pytest.raises(SystemExit, match="no mesh here"):
+        launch(3, f"{__name__}:exit_on_rank_one", None, transport, timeout=BOUND)
+
+
 def leave_early(transport: Transport, when: str) -> None:
     """Rank 1 comes to its end while the other waits for it."""
     if when == "in a sum":

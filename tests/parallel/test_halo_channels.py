@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import time
+import weakref
 from importlib.util import find_spec
 
 import numpy as np
@@ -96,6 +98,23 @@ def two_widths(transport: Transport, payload: None) -> bool:
 @ALL
 def test_ghosts_of_one_channel_stay_until_read_when_another_has_the_same_array(transport: str) -> None:
     assert launch(2, f"{__name__}:two_widths", None, transport)
+
+
+def allocate_again(transport: Transport, payload: None) -> bool:
+    """Whether the memory of an array is free once its name is allocated again and its channel is gone."""
+    gc.disable()
+    _, array, channel = plate(transport, "field", 1.0)
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    memory = weakref.ref(array)
+    channel.reverse()
+    _, array, channel = plate(transport, "field", 2.0)
+    return memory() is None
+
+
+@pytest.mark.parametrize("transport", ["shmem", MPI])
+def test_memory_of_an_array_is_free_when_its_name_is_allocated_again(transport: str) -> None:
+    assert launch(2, f"{__name__}:allocate_again", None, transport)
 
 
 def odd_arguments(transport: Transport, what: str) -> bool:

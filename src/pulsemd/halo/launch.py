@@ -69,7 +69,10 @@ def launch(
     Raises
     ------
     ConfigError
-        If there are far more ranks than cores, or the module has no such function, or it starts ranks when imported.
+        If there are far more ranks than cores, the module has no such function or starts ranks when imported, or the
+        result cannot be pickled.
+    TransportError
+        If the transport cannot be used here; says why and what to do.
     PeerError
         If a rank died; names it and the signal or exit code.
     Exception
@@ -351,7 +354,7 @@ class _Job:
         if self.signalled:
             raise KeyboardInterrupt if self.signalled == signal.SIGINT else SystemExit(128 + self.signalled)
         silent = [process for process in range(self.n_processes) if process not in self.outcomes]
-        if self.mpi and silent and not _found(errors, (SystemExit,)):
+        if self.mpi and silent and not _found(errors):
             # mpirun told the others to end, and ended itself: who died is whoever left nothing.
             raise PeerError(f"{self._names(silent[0])} died: {self.ending}")
         rank = self._control.origin()
@@ -365,14 +368,16 @@ class _Job:
         raise error
 
 
-def _found(errors: dict[int, list[Any]], besides: tuple[type[BaseException], ...]) -> list[int]:
-    """Ranks whose error is of another type than ``besides``."""
-    return [rank for rank, (blob, _) in errors.items() if not isinstance(pickle.loads(blob), besides)]
+def _found(errors: dict[int, list[Any]], *besides: type[BaseException]) -> list[int]:
+    """Ranks whose error is neither of the types ``besides`` nor an end by SIGTERM, which mpirun sends to all."""
+    told = repr(SystemExit(128 + signal.SIGTERM))
+    found = {rank: pickle.loads(blob) for rank, (blob, _) in errors.items()}
+    return [rank for rank, error in found.items() if not isinstance(error, besides) and repr(error) != told]
 
 
 def _first(errors: dict[int, list[Any]]) -> int:
     """Lowest rank whose error is its own, not the consequence of another rank's, if there is one."""
-    return min(_found(errors, (PeerError, SystemExit)) or errors)
+    return min(_found(errors, PeerError) or errors)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ What forwards nothing is on its way from the begin of an exchange on, other puls
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -157,20 +157,17 @@ class _Message:
         self.ghosts = array[pulse.recv_start : pulse.recv_start + pulse.n_recv]
         self.packed = self.ghosts if self.stays else np.empty((pulse.n_send, array.shape[1]), array.dtype)
         self._rows = pulse.send_rows.astype(np.intp)
-        self._add: Callable[[], None] = self._add_rows if _all_differ(self._rows) else self._add_at
+        self._differ = _all_differ(self._rows)
 
     def pack(self) -> None:
         # The plan was checked: clipping only spares the copy that the check of bounds needs.
         np.take(self._array, self._rows, 0, self.packed, "clip")
 
     def add(self) -> None:
-        self._add()
-
-    def _add_rows(self) -> None:
-        self._array[self._rows] += self.packed
-
-    def _add_at(self) -> None:
-        np.add.at(self._array, self._rows, self.packed)
+        if self._differ:
+            self._array[self._rows] += self.packed
+        else:
+            np.add.at(self._array, self._rows, self.packed)
 
 
 def _all_differ(rows: NDArray[np.intp]) -> bool:
