@@ -104,12 +104,7 @@ def continued_system(
             f"is of precision {checkpoint.precision}; give --precision {checkpoint.precision}", path
         )
     settings = _same_settings(path, checkpoint, settings)
-    now = Cell(checkpoint.box, checkpoint.user_box)
-    start, cell = checkpoint.x, now
-    if checkpoint.searched is not None:
-        start = checkpoint.searched
-        if checkpoint.searched_box is not None and checkpoint.searched_user_box is not None:
-            cell = Cell(checkpoint.searched_box, checkpoint.searched_user_box)
+    start, cell = _searched(checkpoint)
     first = checkpoint.user_box if settings.pcoupl == "no" else configuration.box
     restrained = place_reference(topology, settings, configuration.reference, first, checkpoint.frame)
     return System(
@@ -129,7 +124,7 @@ def continued_system(
             checkpoint.nstlist or settings.nstlist,
             checkpoint.thermostat_work,
             checkpoint.barostat_work,
-            now,
+            Cell(checkpoint.box, checkpoint.user_box),
             Extended.unpack(checkpoint.extended),
             int(checkpoint.settings.get("nstenergy", 0)),
         ),
@@ -138,6 +133,16 @@ def continued_system(
         held_group_of_atom=held_group_of_atom,
         start_box=first,
     )
+
+
+def _searched(checkpoint: Checkpoint) -> tuple[NDArray[np.int32], Cell]:
+    """Positions and cell of the last search, or those of now, with which the next step begins one."""
+    now = Cell(checkpoint.box, checkpoint.user_box)
+    if checkpoint.searched is None:
+        return checkpoint.x, now
+    if checkpoint.searched_box is None or checkpoint.searched_user_box is None:
+        return checkpoint.searched, now
+    return checkpoint.searched, Cell(checkpoint.searched_box, checkpoint.searched_user_box)
 
 
 def _same_settings(path: str | PathLike[str], checkpoint: Checkpoint, settings: RunSettings) -> RunSettings:
