@@ -128,7 +128,7 @@ def test_another_potential_contains_lennard_jones_of_the_nonbonded_force(tmp_pat
     potential = found.pair_potential.resolve(found.table)
     r = np.linspace(0.3, 0.9, 5)
     expected = np.exp(-3 * r) + 2.0 * ((0.3 / r) ** 12 - (0.3 / r) ** 6)
-    np.testing.assert_allclose(potential.energy(0, 0, r), expected, rtol=1e-12)
+    np.testing.assert_allclose(potential.energies(np.array([0]), np.array([0]), r)[0], expected, rtol=1e-12)
     assert found.options["vdw_modifier"] == "none"
 
 

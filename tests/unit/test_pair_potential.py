@@ -11,6 +11,7 @@ from pulsemd.base.errors import InputError
 from pulsemd.forcefield.nonbonded import build_table
 from pulsemd.kernels.nonbonded.formula import exp, lennard_jones
 from pulsemd.kernels.nonbonded.potential import PairPotential
+from pulsemd.kernels.nonbonded.shapes import principal_shapes
 
 TABLE = build_table(("A", "B"), 2, [0.3, 0.34], [0.65, 1.2], {})
 ONE_SIGMA = build_table(("A", "B"), 2, [0.3, 0.3], [0.65, 0.0], {})
@@ -30,10 +31,15 @@ def buckingham(r2, a, c):
     return repulsion - c * r**-6, STEEPNESS * repulsion / r - 6.0 * c * r**-8
 
 
+def energies(table, i, j, r):
+    """Of one pair of types."""
+    return table.energies(np.array([i]), np.array([j]), r)[0]
+
+
 def test_own_lennard_jones_agrees_with_the_built_in_one():
     table = PairPotential(my_lj).resolve(TABLE)
     expected = lennard_jones(R * R, TABLE.c6[0, 1], TABLE.c12[0, 1], 0.0, 0.0)[0]
-    np.testing.assert_allclose(table.energy(0, 1, R), expected, rtol=1e-12)
+    np.testing.assert_allclose(energies(table, 0, 1, R), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -50,6 +56,28 @@ def test_parameters_reach_the_kernel_by_the_cheapest_way(function, parameters, f
     assert PairPotential(function, parameters).resolve(force_field).combination == combination
 
 
+def charged(r2, qq, sigma):
+    r = r2**0.5
+    x = 0.3 + (r / sigma) ** 6
+    return qq * exp(-r) / r + 10.0 / (x * x), qq * exp(-r) * (1.0 + r) / (r * r2) + 120.0 * (x - 0.3) / (
+        x**3 * r2
+    )
+
+
+@pytest.mark.parametrize("n", [3, 40])
+def test_energies_of_many_types_are_sums_over_few_shapes_but_for_constants(n):
+    charge, size = np.linspace(-0.5, 0.4, n), np.linspace(0.25, 0.4, n)
+    many = build_table([f"T{k}" for k in range(n)], 2, size, np.ones(n), {})
+    parameters = {"qq": 100.0 * np.outer(charge, charge), "sigma": 0.5 * np.add.outer(size, size)}
+    potential = PairPotential(charged, parameters).resolve(many)
+    of_types, shapes = principal_shapes(potential, 1.0)
+    assert len(of_types) < 20
+    i, j = np.divmod(np.arange(n * n), n)
+    expected = potential.energies(i, j, R) - potential.energies(i, j, np.ones(1))
+    found = np.einsum("sk,sp->kp", of_types[:, i, j], shapes(R) - shapes(np.ones(1)))
+    assert np.abs(found - expected).max() < 2e-3 * np.abs(expected).max()
+
+
 def test_pairs_of_types_are_symmetric_whatever_their_order():
     values = {("A", "A"): 1e5, ("B", "A"): 2e5, ("B", "B"): 3e5}
     table = PairPotential(buckingham, {"a": values, "c": 0.002}).resolve(TABLE)
@@ -62,7 +90,7 @@ def test_potential_survives_pickling_with_its_helpers_and_numbers():
     assert copy.formula == potential.formula
     r = math.sqrt(0.16)
     expected = 1e5 * math.exp(-STEEPNESS * r) - 0.002 * r**-6
-    assert copy.resolve(TABLE).energy(0, 0, np.array([r]))[0] == pytest.approx(expected, rel=1e-12)
+    assert energies(copy.resolve(TABLE), 0, 0, np.array([r]))[0] == pytest.approx(expected, rel=1e-12)
 
 
 def test_text_does_not_depend_on_comments():

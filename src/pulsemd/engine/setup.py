@@ -31,6 +31,7 @@ from pulsemd.engine.verlet_buffer import (
 )
 from pulsemd.forcefield.settings import RunSettings
 from pulsemd.kernels.nonbonded.settings import pair_constants
+from pulsemd.kernels.nonbonded.shapes import principal_shapes
 
 GPU_NSTLIST = ((60_000, 100), (2**62, 80))
 """Steps between two searches that measured fastest on one GPU and on two, up to a number of atoms of the system."""
@@ -281,13 +282,12 @@ def _pair_energies(system: System, kinds: AtomKinds) -> PairEnergies:
     qq = constants.coulomb_factor * np.outer(kinds.charge, kinds.charge)
     if system.pair_potential is not None:
         potential = system.pair_potential.resolve(system.table)
-        rows, row_of = potential.distinct()
+        of_types, shapes = principal_shapes(potential, constants.cutoff)
 
         def user_basis(r: NDArray[np.float64]) -> NDArray[np.float64]:
-            return np.stack([constants.coulomb_shape(r), *(potential.energy(i, j, r) for i, j in rows)])
+            return np.concatenate([constants.coulomb_shape(r)[None], shapes(r)])
 
-        chosen = row_of[types] == np.arange(len(rows))[:, None, None]
-        return PairEnergies(user_basis, np.concatenate([qq[None], chosen.astype(np.float64)]))
+        return PairEnergies(user_basis, np.concatenate([qq[None], of_types[:, types[0], types[1]]]))
 
     def basis(r: NDArray[np.float64]) -> NDArray[np.float64]:
         unit = [constants.lennard_jones(r, *coefficients)[0] for coefficients in ((0.0, 1.0), (1.0, 0.0))]

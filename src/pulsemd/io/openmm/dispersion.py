@@ -70,10 +70,10 @@ def _mean_potential(
     pairs, like = potential.distinct()
     of_pairs = np.bincount(like.ravel(), weights.ravel(), len(pairs))
 
+    i, j = np.array(pairs).T
+
     def mean(r: Float64) -> Float64:
-        total: Float64 = np.sum(
-            [w * potential.energy(i, j, r) for w, (i, j) in zip(of_pairs, pairs, strict=True)], axis=0
-        )
+        total: Float64 = of_pairs @ potential.energies(i, j, r)
         return total
 
     return mean

@@ -21,6 +21,7 @@ _POINTS = 200
 _NEAREST = 0.25  # of the cut-off: where the check of the derivative begins
 _STEP = 1e-5  # of the distance
 _TOLERANCE = 1e-4
+_AT_ONCE = 1024  # pairs of types
 _KINKS = 0.02  # share of points at which a piecewise potential may disagree
 
 
@@ -203,9 +204,14 @@ class PotentialTable:
         _, first, like = np.unique(columns, axis=1, return_index=True, return_inverse=True)
         return [(int(k) // n, int(k) % n) for k in first], like.reshape(n, n)
 
-    def energy(self, i: int, j: int, r: np.ndarray) -> np.ndarray:
-        """Energy [kJ/mol] of two types at distances r [nm]."""
-        return np.broadcast_to(self.formula(r * r, *self.values[:, i, j])[0], r.shape)
+    def energies(self, i: np.ndarray, j: np.ndarray, r: np.ndarray) -> np.ndarray:
+        """(pairs, distances) kJ/mol: energies of pairs of types (pairs,) at distances [nm]."""
+        return self._at(i, j, r * r)[0]
+
+    def _at(self, i: np.ndarray, j: np.ndarray, r2: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Energies and forces over r (pairs, distances), in the kind of numbers of r2."""
+        arguments = self.values[:, i, j].astype(r2.dtype)[:, :, None]
+        return tuple(np.broadcast_to(found, (len(i), len(r2))) for found in self.formula(r2, *arguments))
 
     def check(self, type_names: tuple[str, ...], cutoff: float, exact: bool) -> None:
         """Require finite values that are the same both ways, and a force that is the derivative of the energy.
@@ -223,40 +229,44 @@ class PotentialTable:
             Naming two types and a distance.
         """
         r = np.linspace(_NEAREST * cutoff, cutoff * (1.0 - 1e-3), _POINTS)
-        for i, j in self.distinct()[0]:
-            where = f"types {type_names[i]} and {type_names[j]}"
-            self._check_pair(where, i, j, r)
+        pairs = np.array(self.distinct()[0])
+        for begin in range(0, len(pairs), _AT_ONCE):
+            i, j = pairs[begin : begin + _AT_ONCE].T
+            where = [f"types {type_names[a]} and {type_names[b]}" for a, b in zip(i, j, strict=True)]
+            self._check_pairs(where, i, j, r)
             self._check_symmetry(where, i, j, r, exact)
 
-    def _check_symmetry(self, where: str, i: int, j: int, r: np.ndarray, exact: bool) -> None:
-        kind = np.float32 if exact else np.float64
+    def _check_symmetry(
+        self, where: list[str], i: np.ndarray, j: np.ndarray, r: np.ndarray, exact: bool
+    ) -> None:
+        r2 = (r * r).astype(np.float32 if exact else np.float64)
         with np.errstate(all="ignore"):
-            one, other = (
-                self.formula((r * r).astype(kind), *self.values[:, a, b].astype(kind))
-                for a, b in ((i, j), (j, i))
-            )
+            one, other = self._at(i, j, r2), self._at(j, i, r2)
         for first, second in zip(one, other, strict=True):
-            if not np.allclose(first, second, rtol=0.0 if exact else 1e-6, atol=0.0):
+            same = np.isclose(first, second, rtol=0.0 if exact else 1e-6, atol=0.0).all(1)
+            for k in np.flatnonzero(~same)[:1]:
                 raise InputError(
-                    f"pair potential {self.formula.name} differs when {where} are swapped; make it symmetric in _i and "
-                    f"_j{' to the last bit, as in (a_i + a_j) or (a_i * a_j)' if exact else ''}"
+                    f"pair potential {self.formula.name} differs when {where[k]} are swapped; make it symmetric in _i "
+                    f"and _j{' to the last bit, as in (a_i + a_j) or (a_i * a_j)' if exact else ''}"
                 )
 
-    def _check_pair(self, where: str, i: int, j: int, r: np.ndarray) -> None:
+    def _check_pairs(self, where: list[str], i: np.ndarray, j: np.ndarray, r: np.ndarray) -> None:
         name, h = self.formula.name, _STEP * r
         with np.errstate(all="ignore"):
-            energy, force = (np.broadcast_to(v, r.shape) for v in self.formula(r * r, *self.values[:, i, j]))
-            numeric = (self.energy(i, j, r - h) - self.energy(i, j, r + h)) / (2.0 * h * r)
+            energy, force = self._at(i, j, r * r)
+            numeric = (self.energies(i, j, r - h) - self.energies(i, j, r + h)) / (2.0 * h * r)
         good = np.isfinite(energy) & np.isfinite(force)
-        if not good.all():
-            raise InputError(f"pair potential {name} is not finite at r = {r[~good][0]:.4f} nm for {where}")
+        for k in np.flatnonzero(~good.all(1))[:1]:
+            raise InputError(
+                f"pair potential {name} is not finite at r = {r[~good[k]][0]:.4f} nm for {where[k]}"
+            )
         scale = np.abs(force) + np.abs(energy) / r**2
         wrong = np.abs(numeric - force) > _TOLERANCE * scale + 1e-12
-        if wrong.mean() > _KINKS:
-            k = int(np.argmax(wrong))
+        for k in np.flatnonzero(wrong.mean(1) > _KINKS)[:1]:
+            m = int(np.argmax(wrong[k]))
             raise InputError(
-                f"pair potential {name}: at r = {r[k]:.4f} nm, {where}, force_over_r is {force[k]:.6g} but "
-                f"-(dV/dr)/r is {numeric[k]:.6g} kJ/mol/nm^2; return the force divided by r"
+                f"pair potential {name}: at r = {r[m]:.4f} nm, {where[k]}, force_over_r is {force[k, m]:.6g} but "
+                f"-(dV/dr)/r is {numeric[k, m]:.6g} kJ/mol/nm^2; return the force divided by r"
             )
 
 
