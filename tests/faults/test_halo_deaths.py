@@ -7,9 +7,10 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,9 @@ import pytest
 from pulsemd.base import cores
 from pulsemd.base.errors import ConfigError, InputError, PeerError, TransportError
 from pulsemd.halo import Transport, launch
+from pulsemd.halo.agreement import sendable
 from pulsemd.halo.conformance import ONE_PULSE, Field
+from pulsemd.halo.launch import _Job
 
 BOUND = 20.0
 SHORT = 2.0
@@ -143,6 +146,18 @@ def test_rank_that_ends_without_a_result_is_named_though_its_exit_code_is_0() ->
         launch(2, f"{__name__}:vanish", timeout=BOUND)
 
 
+def test_error_of_a_rank_is_raised_where_mpirun_kills_the_others_and_ends_itself() -> None:
+    job = _Job(ExitStack(), n_processes=2, per_process=1, timeout=1.0, mpi=True)
+    job._control = SimpleNamespace(origin=lambda: 2)
+    job.death = job.ending = "mpirun (process 1) ended with exit code 1"
+    job.outcomes = {1: ("error", sendable(InputError("no such cell", "mesh", 7)), "trace")}
+    with pytest.raises(InputError, match="mesh:7: no such cell"):
+        job.result()
+    job.outcomes = {}
+    with pytest.raises(PeerError, match="one of 2 processes died: mpirun"):
+        job.result()
+
+
 def exit_on_rank_one(transport: Transport, payload: Any) -> None:
     """Rank 1 ends the program, as a script does that finds nothing to do."""
     if transport.rank == 1:
@@ -206,7 +221,9 @@ def test_script_that_starts_ranks_when_they_import_it_is_refused(tmp_path: Path,
 @pytest.mark.mpi
 @needs_mpi
 def test_rank_killed_under_mpirun_is_named() -> None:
-    with pytest.raises(PeerError, match=r"rank 1 died: mpirun \(process \d+\) ended with exit code"):
+    with pytest.raises(
+        PeerError, match=r"(rank 1|one of 2 processes) died: mpirun \(process \d+\) ended with exit code"
+    ):
         launch(2, f"{__name__}:die", transport="mpi", timeout=BOUND)
 
 

@@ -354,12 +354,14 @@ class _Job:
         if self.signalled:
             raise KeyboardInterrupt if self.signalled == signal.SIGINT else SystemExit(128 + self.signalled)
         silent = [process for process in range(self.n_processes) if process not in self.outcomes]
-        if self.mpi and silent and not _found(errors):
-            # mpirun told the others to end, and ended itself: who died is whoever left nothing.
-            raise PeerError(f"{self._names(silent[0])} died: {self.ending}")
+        known = self.mpi and _found(errors)
+        if self.mpi and silent and not known:
+            # mpirun told the others to end, and ended itself: who died is whoever left nothing. MPICH's kills all.
+            who = self._names(silent[0]) if len(silent) == 1 else f"one of {len(silent)} processes"
+            raise PeerError(f"{who} died: {self.ending}")
         rank = self._control.origin()
         origin = None if rank is None else rank // self.per_process
-        if self.death and origin not in errors:
+        if self.death and origin not in errors and not known:  # MPICH kills the others of a rank that failed
             raise PeerError(self.death)
         first = origin if origin in errors else _first(errors)
         blob, trace = errors[first]
