@@ -120,7 +120,7 @@ def test_groups_with_unequal_temperatures_must_hold_every_atom_once_and_have_as_
 
 
 def test_default_groups_of_the_peptide_are_those_of_gmx_make_ndx():
-    groups = default_groups(read_top(system_files("peptide").topology, constraints="h-bonds")[0])
+    groups = default_groups(read_top(system_files("peptide").topology, RunSettings(constraints="h-bonds"))[0])
     recorded = {  # gmx 2022.5 make_ndx -f conf.gro
         "System": 5843, "Protein": 304, "Protein-H": 154, "C-alpha": 20, "Backbone": 60, "MainChain": 81,
         "MainChain+Cb": 98, "MainChain+H": 99, "SideChain": 205, "SideChain-H": 73, "non-Protein": 5539,

@@ -13,6 +13,7 @@ import pytest
 from pulsemd.base.errors import InputError
 from pulsemd.base.units import COULOMB
 from pulsemd.forcefield.nonbonded import LennardJonesTable
+from pulsemd.forcefield.settings import RunSettings
 from pulsemd.io.gromacs import read_gro, read_settings, read_system, read_top
 from pulsemd.topology.records import Topology
 
@@ -103,7 +104,7 @@ def potential(
 def test_top_energy_from_records_equals_gmx(case: str) -> None:
     mdp = "mp" if case == "posres_on" else "mrf" if case.startswith("charged") else "m"
     settings = read_settings(DATA / f"{mdp}.mdp")[0]
-    topology, table = read_top(DATA / f"{case}.top", settings.define)
+    topology, table = read_top(DATA / f"{case}.top", settings)
     x = read_gro(DATA / "c.gro").positions
     energy = potential(topology, table, x, settings.rcoulomb, settings.epsilon_rf)
     assert energy == pytest.approx(ENERGIES[case], rel=2e-4, abs=2e-4)
@@ -152,7 +153,7 @@ def test_top_bonds_become_constraints_as_asked_and_keep_exclusions(
     constraints: str, bonds: int, groups: int
 ) -> None:
     free = read_top(BONDED / "types.top")[0]
-    topology = read_top(BONDED / "types.top", constraints=constraints)[0]
+    topology = read_top(BONDED / "types.top", RunSettings(constraints=constraints))[0]
     assert len(topology.terms.get("bond", ())) == bonds
     assert topology.n_constraints == 4 - bonds
     assert len(topology.group_offset) - 1 == groups

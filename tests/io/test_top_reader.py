@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from pulsemd.base.errors import InputError, TopologyError
+from pulsemd.forcefield.settings import RunSettings
 from pulsemd.io.gromacs import read_gro, read_settings, read_system, read_top, write_gro
 from pulsemd.io.gromacs.assemble import assemble
 from pulsemd.io.gromacs.top import read_draft
@@ -310,7 +311,7 @@ def test_top_bonds_to_atoms_named_h_in_any_case_become_constraints_as_in_gmx(tmp
     rows = "[ bonds ]\n1 2 1 0.1 9\n1 3 1 0.1 9"
     path = changed(tmp_path, "[ settles ]\n1 1 0.1 0.1633", rows)
     path.write_text(path.read_text().replace("HW1", "hw").replace("HW2", "1H"))
-    terms = read_top(path, constraints="h-bonds")[0].molecule_types[0].terms
+    terms = read_top(path, RunSettings(constraints="h-bonds"))[0].molecule_types[0].terms
     assert terms["constraint"].atoms.tolist() == [[0, 1]]
     assert terms["bond"].atoms.tolist() == [[0, 2]]
 
@@ -320,7 +321,7 @@ def test_top_bond_beside_a_constraint_of_its_atoms_cannot_become_one(tmp_path: P
     path = changed(tmp_path, "[ settles ]\n1 1 0.1 0.1633", rows)
     assert read_top(path)[0].n_constraints == 2
     with pytest.raises(TopologyError, match=r"atoms 1 and 2 are constrained already.*keep one") as caught:
-        read_top(path, constraints="all-bonds")
+        read_top(path, RunSettings(constraints="all-bonds"))
     assert caught.value.line == 13
 
 
@@ -377,7 +378,7 @@ def test_reference_positions_follow_the_box_of_their_file_as_refcoord_scaling_sa
     larger = tmp_path / "reference.gro"
     write_gro(larger, topology, 1.01 * frame.positions, None, 1.01 * frame.box, "larger")
     settings = replace(read_settings(files.parameters)[0], define=("POSRES",))
-    centre = restraint_centre(read_top(files.topology, ("POSRES",))[0], frame.positions)
+    centre = restraint_centre(read_top(files.topology, RunSettings(define=("POSRES",)))[0], frame.positions)
     for scaling, expected in (
         ("no", 1.01 * frame.positions),
         ("com", 1.01 * (frame.positions - centre) + centre),

@@ -16,6 +16,7 @@ from pulsemd.engine.options import RunOptions
 from pulsemd.engine.reporters import Reporter
 from pulsemd.engine.simulation import Simulation
 from pulsemd.engine.system import prepare_system
+from pulsemd.forcefield.settings import RunSettings
 from pulsemd.halo import open_transport
 from pulsemd.io.gromacs.gro import read_gro
 from pulsemd.io.gromacs.gro_writer import write_gro
@@ -122,7 +123,10 @@ def start(folder, name, settings):
 @pytest.mark.parametrize("name", CENTRES)
 def test_centre_of_reference_positions_is_that_of_gmx(tmp_path, name):
     write_case(tmp_path, name, COM)
-    topology, frame = read_top(tmp_path / "topol.top", ("POSRES",))[0], read_gro(tmp_path / "ref.gro")
+    topology, frame = (
+        read_top(tmp_path / "topol.top", RunSettings(define=("POSRES",)))[0],
+        read_gro(tmp_path / "ref.gro"),
+    )
     centre = restraint_centre(topology, frame.positions) @ np.linalg.inv(frame.box)
     np.testing.assert_allclose(centre, CENTRES[name], rtol=0, atol=6e-7)
 

@@ -188,6 +188,6 @@ def test_more_coupling_groups_than_a_gpu_has_room_for_are_refused_with_the_remed
 @pytest.mark.parametrize("integrator", ["md", "md-vv", "sd"])
 def test_networks_of_constraints_run_on_several_gpus(integrator):
     files = system_files("peptide")
-    topology, _ = read_top(files.topology, constraints="all-bonds")
+    topology, _ = read_top(files.topology, RunSettings(constraints="all-bonds"))
     options = RunOptions(ranks=2, device="cuda", device_asked=True)
     assert device.fit_device(options, topology, replace(SETTINGS, integrator=integrator)) == options

@@ -12,7 +12,7 @@ from pulsemd.engine.simulation import Simulation
 from pulsemd.forcefield.settings import RunSettings
 from pulsemd.halo import open_transport
 from pulsemd.io.gromacs.mdp import located, read_settings
-from pulsemd.io.gromacs.system import read_topology
+from pulsemd.io.gromacs.system import read_top
 from pulsemd.report.census import census, census_text
 from pulsemd.report.gromacs import find_gmx, gromacs_energies
 
@@ -23,7 +23,7 @@ ABSOLUTE = 1e-3
 def show_census(args: argparse.Namespace) -> int:
     """Print what a topology holds; ``-f`` gives its macros and constraints."""
     settings = RunSettings() if args.mdp is None else read_settings(args.mdp)[0]
-    topology, _ = read_topology(args.top, settings, args.include)
+    topology, _ = read_top(args.top, settings, args.include)
     counts = census(topology)
     print(json.dumps(counts) if args.json else census_text(counts))
     return 0

@@ -28,7 +28,7 @@ from pulsemd.forcefield.settings import RunSettings
 from pulsemd.halo import launch, launch_gpus, open_transport
 from pulsemd.io.checkpoint import NAME, PREVIOUS
 from pulsemd.io.gromacs.mdp import located, read_settings
-from pulsemd.io.gromacs.system import read_topology
+from pulsemd.io.gromacs.system import read_top
 from pulsemd.io.output import make_folder
 from pulsemd.io.xdr import load_chemfiles
 
@@ -129,7 +129,7 @@ def _with_device(
     options = choose_device(options, started)
     if options.several_on_gpus and not options.device_asked:
         # one rank can still change when it has read the system
-        topology, _ = read_topology(top, settings, args.include)
+        topology, _ = read_top(top, settings, args.include)
         options = fit_device(options, topology, settings)
     if started and options.device == "cpu" and options.transport is None:
         options = replace(options, transport="mpi")

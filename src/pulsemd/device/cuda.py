@@ -14,7 +14,7 @@ import numpy as np
 
 from pulsemd.base.errors import ConfigError, TransportError
 from pulsemd.device.graph import CudaGraph, checked
-from pulsemd.device.program import CudaProgram, _core, compile_program
+from pulsemd.device.program import CudaProgram, compile_program, load_core
 
 SHARED_BYTES = 48 * 1024
 """Shared memory that a block has on every device without asking."""
@@ -133,7 +133,7 @@ class CudaDevice:
     """
 
     def __init__(self, ordinal: int = 0) -> None:
-        self.core, self.xp = _core()[0], _cupy()
+        self.core, self.xp = load_core()[0], load_cupy()
         _check_ordinal(self.xp, ordinal)
         self.ordinal = ordinal
         handle = self.core.Device(ordinal)
@@ -297,7 +297,8 @@ class CudaDevice:
 
 
 @cache
-def _cupy() -> Any:
+def load_cupy() -> Any:
+    """The module cupy."""
     try:
         import cupy
     except ImportError as error:
@@ -320,7 +321,7 @@ def _check_ordinal(cupy: Any, ordinal: int) -> None:
 
 def count_devices() -> int:
     """GPUs that this process sees."""
-    return int(_cupy().cuda.runtime.getDeviceCount())
+    return int(load_cupy().cuda.runtime.getDeviceCount())
 
 
 def processes_per_gpu() -> int:
@@ -342,7 +343,7 @@ def processes_per_gpu() -> int:
 
 def describe_devices() -> str:
     """Names of the GPUs, the driver's version, and which reach each other's memory."""
-    runtime, count = _cupy().cuda.runtime, count_devices()
+    runtime, count = load_cupy().cuda.runtime, count_devices()
     driver = int(runtime.driverGetVersion())
     names = [CudaDevice(ordinal).name for ordinal in range(count)]
     apart = [f"{a} and {b}" for a in range(count) for b in range(a) if not runtime.deviceCanAccessPeer(a, b)]
@@ -363,7 +364,7 @@ def has_driver() -> bool:
 def free_memory() -> None:
     """Give the memory of arrays that nothing refers to any more back to the GPU, for other programs and libraries."""
     gc.collect()  # what refers to itself, as phases of a step do
-    _cupy().get_default_memory_pool().free_all_blocks()
+    load_cupy().get_default_memory_pool().free_all_blocks()
 
 
 def find_device_problem() -> str | None:
@@ -371,8 +372,8 @@ def find_device_problem() -> str | None:
     if not has_driver():
         return "this machine has no NVIDIA driver; run where a GPU and its driver are"
     try:
-        _core()
-        _check_ordinal(_cupy(), 0)
+        load_core()
+        _check_ordinal(load_cupy(), 0)
     except TransportError as error:
         return str(error).removeprefix("--device cuda: ")
     return None

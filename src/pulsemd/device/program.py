@@ -120,7 +120,7 @@ def compile_program(program: CudaProgram, architecture: str, logs: Any = None) -
     ConfigError
         If the cache cannot be written.
     """
-    core, utils = _core()
+    core, utils = load_core()
     text = program_text(program)
     options = core.ProgramOptions(
         name=program.file,
@@ -148,10 +148,10 @@ def compile_program(program: CudaProgram, architecture: str, logs: Any = None) -
 
 @cache
 def _open_cache(folder: Path) -> Any:
-    return _core()[1].FileStreamProgramCache(folder, max_size_bytes=_CACHE_BYTES)
+    return load_core()[1].FileStreamProgramCache(folder, max_size_bytes=_CACHE_BYTES)
 
 
-def _core() -> tuple[Any, Any]:
+def load_core() -> tuple[Any, Any]:
     """The modules cuda.core and cuda.core.utils."""
     with _LOADING:
         try:

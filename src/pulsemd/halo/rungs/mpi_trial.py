@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from pulsemd.base.errors import TransportError
-from pulsemd.device.cuda import CudaDevice, _cupy
+from pulsemd.device.cuda import CudaDevice, load_cupy
 from pulsemd.halo.mpirun import mpirun_command
 
 SECONDS: Final = 40.0
@@ -65,7 +65,7 @@ def main() -> int:
     from mpi4py import MPI
 
     world = MPI.COMM_WORLD
-    device = CudaDevice(world.rank % int(_cupy().cuda.runtime.getDeviceCount()))
+    device = CudaDevice(world.rank % int(load_cupy().cuda.runtime.getDeviceCount()))
     sent = device.full(_N_BYTES, world.rank + 1, np.uint8)
     received = device.zeros(_N_BYTES, np.uint8)
     device.synchronize()

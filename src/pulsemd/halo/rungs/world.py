@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from pulsemd.base.errors import PeerError, TransportError
-from pulsemd.device.cuda import CudaDevice, _cupy, find_device_problem, processes_per_gpu
+from pulsemd.device.cuda import CudaDevice, find_device_problem, load_cupy, processes_per_gpu
 from pulsemd.halo.transport import Transport, faults_text, wait_limit
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def open_gpu_world(
     process = controls[0].rank // ranks_per_gpu
     device, found = None, find_device_problem()
     if found is None:
-        local, count = names[:process].count(names[process]), int(_cupy().cuda.runtime.getDeviceCount())
+        local, count = names[:process].count(names[process]), int(load_cupy().cuda.runtime.getDeviceCount())
         device = CudaDevice(local % count)
         found = str(_uuid(device))
     shares = _gather(controls, (device is None, found))

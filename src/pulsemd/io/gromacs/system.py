@@ -27,43 +27,15 @@ PathName = str | PathLike[str]
 
 
 def read_top(
-    path: PathName,
-    define: Sequence[str] = (),
-    include_dirs: Sequence[PathName] = (),
-    constraints: str = "none",
-    algorithm: str = "lincs",
+    path: PathName, settings: RunSettings | None = None, include_dirs: Sequence[PathName] = ()
 ) -> tuple[Topology, LennardJonesTable]:
     """Read a topology (.top) with everything it includes.
 
     Parameters
     ----------
     path : path
-    define : sequence of str
-        Macros as ``NAME`` or ``NAME=VALUE``.
-    include_dirs : sequence of path
-        Folders searched for included files.
-    constraints : {'none', 'h-bonds', 'all-bonds'}
-        Which bonds become constraints.
-    algorithm : {'lincs', 'shake'}
-        Of constraints.
-
-    Raises
-    ------
-    TopologyError
-        With file and line.
-    """
-    return assemble(read_draft(path, define, include_dirs), constraints, algorithm=algorithm)
-
-
-def read_topology(
-    path: PathName, settings: RunSettings, include_dirs: Sequence[PathName] = ()
-) -> tuple[Topology, LennardJonesTable]:
-    """Read a topology as the settings want it: with their macros, constraints and distance restraints.
-
-    Parameters
-    ----------
-    path : path of a .top
-    settings : RunSettings
+    settings : RunSettings, optional
+        Give macros, folders of included files, constraints, and whether distance restraints act; the defaults of all.
     include_dirs : sequence of path
         Folders searched for included files, after those of the setting ``include``.
 
@@ -72,11 +44,12 @@ def read_topology(
     TopologyError
         With file and line.
     """
+    s = RunSettings() if settings is None else settings
     return assemble(
-        read_draft(path, settings.define, (*settings.include, *include_dirs)),
-        settings.constraints,
-        settings.disre_fc if settings.disre == "simple" else None,
-        settings.constraint_algorithm,
+        read_draft(path, s.define, (*s.include, *include_dirs)),
+        s.constraints,
+        s.disre_fc if s.disre == "simple" else None,
+        s.constraint_algorithm,
     )
 
 
@@ -105,7 +78,7 @@ def read_system(
         With file and line.
     """
     settings = mdp if isinstance(mdp, RunSettings) else read_settings(mdp)[0]
-    topology, table = read_topology(top, settings, include_dirs)
+    topology, table = read_top(top, settings, include_dirs)
     frame = read_gro(conf)
     if len(frame.positions) != topology.n_atoms:
         raise InputError(
