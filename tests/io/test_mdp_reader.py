@@ -137,6 +137,7 @@ def test_mdp_frozen_minimisation_with_the_barostat_of_the_run_accepted(tmp_path:
         ("nsteps = 1e6\n", 1, "not a valid value$"),
         ("rculomb = 1.0\n", 1, r"unknown option rculomb; did you mean rcoulomb\?"),
         ("gen-vell = yes\n", 1, r"unknown option gen-vell; did you mean gen-vel\?"),
+        ("temperature = 300\n", 1, "unknown option temperature; (?!did you mean)"),
         ("dt = 0.001\nDT = 0.002\n", 2, "set before in line 1"),
         ("vdw-modifier = force-switch\nvdwtype = switch\n", 1, "contradicts vdw_modifier = force-switch"),
         ("dt 0.001\n", 1, "name = value"),

@@ -140,7 +140,8 @@ class _Reader:
     def _take(self, entry: Entry) -> None:
         name = CANONICAL.get(squeeze(entry.name))
         if name is None:
-            close = difflib.get_close_matches(squeeze(entry.name), CANONICAL, n=1)
+            honoured = [word for word, known in CANONICAL.items() if known in HONOURED]
+            close = difflib.get_close_matches(squeeze(entry.name), honoured, n=1)
             hint = self.nowhere
             if method := method_of(entry.name):
                 hint = f"{method} and its options are not supported{remedy(method)}"
