@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import subprocess
 import sys
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 from run_files import move_molecule, write_input
 
+from pulsemd.cli import main as cli_main
 from pulsemd.cli.main import main
 from pulsemd.io.checkpoint import read_checkpoint
 from pulsemd.io.gromacs.gro import read_gro
@@ -192,6 +195,7 @@ def test_cutoff_above_half_the_width_is_refused(tmp_path, capsys):
         (("--ranks", 2), "no grid of 2 ranks fits: the halo of 1.6000 nm"),
         (("--ranks", 4, "--grid", "1x2x2"), "grid 1x2x2 does not fit"),
         (("--ranks", 2, "-n", "absent.ndx"), "absent.ndx"),
+        (("--ranks", 99_999_999), "so many would stall this machine"),
     ],
 )
 def test_ranks_that_cannot_run_are_refused_before_they_start_and_no_folder_is_left(
@@ -200,7 +204,7 @@ def test_ranks_that_cannot_run_are_refused_before_they_start_and_no_folder_is_le
     words = write_input(tmp_path, rcoulomb=1.4, rvdw=1.4, nsteps=0)
     for command in ("run", "energy"):
         code, said = attempt(tmp_path, capsys, words, *more, command=command)
-        assert code in (3, 4)
+        assert code in (2, 3, 4)
         assert refused in said
         assert "starting" not in said
     assert not (tmp_path / "out").exists()
@@ -212,6 +216,37 @@ def test_refused_input_leaves_an_empty_folder_that_was_there(tmp_path, capsys):
     code, _ = attempt(tmp_path, capsys, words)
     assert code == 4
     assert (tmp_path / "out").exists()
+
+
+def test_empty_name_of_a_folder_is_refused(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["run", "water", "-o", ""])
+    assert "-o: the name of the folder is empty" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (errno.EACCES, "error: x: Permission denied; give a file"),
+        (errno.ENOSPC, "error: x: No space left on device; free some space, or set PULSEMD_CACHE_DIR"),
+    ],
+)
+def test_error_of_the_machine_is_no_bug(capsys, monkeypatch, number, said):
+    def fail(args):
+        raise OSError(number, os.strerror(number), "x")
+
+    monkeypatch.setattr(cli_main, "dispatch", fail)
+    assert main(["systems"]) == 4
+    assert said in capsys.readouterr().err
+
+
+def test_run_with_closed_streams_writes_its_results(tmp_path):
+    words = " ".join(write_input(tmp_path))
+    command = f"{sys.executable} -m pulsemd.cli.main run {words} -o out --steps 2 --ranks 2 --device cpu"
+    done = subprocess.run(f"exec {command} <&- >&- 2>&-", shell=True, cwd=tmp_path, timeout=100)
+    assert done.returncode == 0
+    assert (tmp_path / "out" / "summary.json").exists()
+    assert len((tmp_path / "out" / "energies.csv").read_text().splitlines()) == 3
 
 
 def test_results_that_exist_are_not_overwritten(tmp_path, capsys, water):

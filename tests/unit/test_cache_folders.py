@@ -8,6 +8,7 @@ import pytest
 
 from pulsemd.base import cache
 from pulsemd.base.errors import ConfigError
+from pulsemd.cli.main import main
 
 
 @pytest.fixture
@@ -69,3 +70,14 @@ def test_numba_keeps_kernels_elsewhere_only_where_the_package_cannot_be_written(
     cache.os.environ["NUMBA_CACHE_DIR"] = "mine"
     cache.place_numba_cache()
     assert cache.os.environ["NUMBA_CACHE_DIR"] == "mine"
+
+
+def test_chosen_folder_that_cannot_be_written_is_refused_by_the_command_line(
+    places, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setenv("PULSEMD_CACHE_DIR", str(tmp_path / "kernels"))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "kernels"))
+    assert main(["systems"]) == 0
+    places(tmp_path)
+    assert main(["systems"]) == 2
+    assert "kernels, which cannot be written; set PULSEMD_CACHE_DIR" in capsys.readouterr().err

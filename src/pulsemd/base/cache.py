@@ -30,6 +30,18 @@ def place_numba_cache() -> None:
         os.environ["NUMBA_CACHE_DIR"] = str(cache_folder("numba"))
 
 
+def check_numba_cache() -> None:
+    """Refuse a folder for Numba's kernels that was chosen and cannot be written.
+
+    Raises
+    ------
+    ConfigError
+    """
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    if chosen and not _can_write(Path(chosen)):
+        raise ConfigError(f"cannot keep compiled kernels in {chosen}, which cannot be written; {_REMEDY}")
+
+
 def _of_user() -> Path | None:
     """The user's cache folder, if it can be written."""
     base = os.environ.get("XDG_CACHE_HOME")
@@ -42,7 +54,7 @@ def _of_user() -> Path | None:
 
 def _can_write(folder: Path) -> bool:
     """Whether files can be made in a folder, which may have to be made, too."""
-    there = next(path for path in (folder, *folder.parents) if path.exists())
+    there = next(path for path in (folder.absolute(), *folder.absolute().parents) if os.path.exists(path))
     return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import io
 import os
 import signal
 import sys
@@ -12,7 +14,8 @@ from contextlib import nullcontext
 from importlib import import_module
 from typing import Any
 
-from pulsemd.base.errors import PulseMDError
+from pulsemd.base.cache import check_numba_cache
+from pulsemd.base.errors import OutputError, PulseMDError
 from pulsemd.base.version import VERSION
 from pulsemd.cli.stop import INTERRUPTED, ended_at_once
 
@@ -27,6 +30,13 @@ RUNGS = (
     "nvshmem-step",
 )
 GPU_RUNGS = RUNGS[:1:-1]
+
+_SPACE = "free some space, or set PULSEMD_CACHE_DIR to a folder elsewhere for compiled kernels"
+_ACCESS = "give a file or folder that can be used"
+REMEDIES = {errno.ENOSPC: _SPACE, errno.EDQUOT: _SPACE} | dict.fromkeys(
+    (errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO, errno.ESTALE, errno.ENAMETOOLONG), _ACCESS
+)
+"""What to do about errors of the machine, wherever they come from."""
 """Those between GPUs, the best first."""
 
 
@@ -39,7 +49,9 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     run = _add_command(commands, "run", "run:main", "run molecular dynamics")
     _add_input(run)
-    run.add_argument("-o", dest="out", required=True, metavar="OUT", help="directory for the results")
+    run.add_argument(
+        "-o", dest="out", type=_folder, required=True, metavar="OUT", help="directory for the results"
+    )
     _add_common(run)
     run.add_argument(
         "--steps", type=_count, help="number of steps, counted from the first start, instead of nsteps"
@@ -250,6 +262,12 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _folder(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("the name of the folder is empty; give . for this one")
+    return text
+
+
 def _amount(text: str) -> float:
     try:
         value = float(text)
@@ -280,8 +298,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; the result is the exit code."""
     if "PULSEMD_CACHE_DIR" in os.environ:
         os.environ.setdefault("NUMBA_CACHE_DIR", os.environ["PULSEMD_CACHE_DIR"])
+    _repair_streams()
     args = build_parser().parse_args(argv)
     try:
+        check_numba_cache()
         return dispatch(args)
     except PulseMDError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -299,16 +319,38 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 1
+    except OSError as error:
+        if error.errno not in REMEDIES:
+            return _bug()
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"error: {where}{error.strerror}; {REMEDIES[error.errno]}", file=sys.stderr)
+        return OutputError.exit_code
     except Exception as error:
         if isinstance(error.__cause__, KeyboardInterrupt):  # Ctrl-C while a class was made, by an import
             return _interrupted()
-        traceback.print_exc()
-        print(
-            f"error: this is a bug in pulsemd {VERSION}; please report it with the lines "
-            "above and the command",
-            file=sys.stderr,
-        )
-        return 1
+        return _bug()
+
+
+def _repair_streams() -> None:
+    """Let streams that are closed go nowhere, and names of files be printed that the terminal's encoding lacks."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:  # the next file opened would be this stream, with all that is printed in it
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _bug() -> int:
+    traceback.print_exc()
+    print(
+        f"error: this is a bug in pulsemd {VERSION}; please report it with the lines above and the command",
+        file=sys.stderr,
+    )
+    return 1
 
 
 def _interrupted() -> int:

@@ -26,6 +26,7 @@ from pulsemd.engine.device import choose_device, fit_device
 from pulsemd.engine.options import RunOptions
 from pulsemd.forcefield.settings import RunSettings
 from pulsemd.halo import launch, launch_gpus, open_transport
+from pulsemd.halo.launch import check_crowd
 from pulsemd.io.checkpoint import NAME, PREVIOUS
 from pulsemd.io.gromacs.mdp import located, read_settings
 from pulsemd.io.gromacs.system import read_top
@@ -49,6 +50,7 @@ def main(args: argparse.Namespace) -> int:
     started = started_as()
     request = _requested(args, started)
     if started is None and request.options.ranks > 1 and _size(request.conf) <= _READ_TWICE:
+        check_crowd(request.options.n_processes)
         _refuse_early(request)
     try:
         return (

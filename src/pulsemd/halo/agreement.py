@@ -14,6 +14,8 @@ from pulsemd.base.errors import TransportError
 CALLS: Final = ("barrier", "broadcast", "allgather", "alltoall", "close")
 """Collective calls of the control plane."""
 
+_RAISED = "raised on rank"
+
 
 def waiting_in(call: str, number: int) -> str:
     """What a rank says to wait for in one of `CALLS`."""
@@ -44,9 +46,10 @@ def sendable(error: BaseException | None) -> bytes | None:
 
 
 def received(blob: bytes, rank: int) -> BaseException:
-    """The error of a rank, with a note that names it."""
+    """The error of a rank, with a note that names it, or the rank that it was raised on before."""
     error: BaseException = pickle.loads(blob)
-    error.add_note(f"raised on rank {rank}")
+    if not any(note.startswith(_RAISED) for note in getattr(error, "__notes__", ())):
+        error.add_note(f"{_RAISED} {rank}")
     return error
 
 

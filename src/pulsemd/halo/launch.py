@@ -86,12 +86,7 @@ def launch(
             f"'module:function', a string, on one of {', '.join(TRANSPORTS)}{FOR_GPUS}"
         )
     _check_not_imported(target)
-    cores = usable_cores()
-    if n_ranks > _MOST_PER_CORE * cores:
-        raise ConfigError(
-            f"{n_ranks} ranks: so many would stall this machine, which has {cores} usable core(s); use at most "
-            f"{_MOST_PER_CORE * cores}, better {cores}"
-        )
+    check_crowd(n_ranks)
     limit, text = wait_limit(timeout), faults_text(faults)
     if transport == "loopback":
         return _run_threads(n_ranks, target, payload, limit, text)
@@ -106,6 +101,21 @@ def launch(
         "faults": text,
     }
     return _run_job(n_ranks, limit, ticket, mpi=transport == "mpi")
+
+
+def check_crowd(n_ranks: int) -> None:
+    """Refuse far more ranks than cores.
+
+    Raises
+    ------
+    ConfigError
+    """
+    cores = usable_cores()
+    if n_ranks > _MOST_PER_CORE * cores:
+        raise ConfigError(
+            f"{n_ranks} ranks: so many would stall this machine, which has {cores} usable core(s); use at most "
+            f"{_MOST_PER_CORE * cores}, better {cores}"
+        )
 
 
 def _is_name(target: object) -> bool:
