@@ -204,7 +204,7 @@ class Transport(Protocol):
 
 
 def open_transport(name: str, timeout: float | None = None, faults: str | None = None) -> Transport:
-    """Join the ranks that `launch`, mpirun or srun started.
+    """Join the ranks that mpirun or srun started. A function that `launch` calls is given its transport.
 
     Parameters
     ----------
