@@ -75,7 +75,8 @@ def test_pairs_under_constraints_are_no_bonds(tmp_path):
     [("none", 9.0e-3, (49, 50)), ("h-bonds", 2.2e-2, (165, 166)), ("all-bonds", None, None)],
 )
 def test_fastest_bond_of_the_peptide_is_that_of_gmx(constraints, period, atoms):
-    found = fastest_bond(read_top(system_files("peptide").topology, constraints=constraints)[0])
+    peptide = system_files("peptide").topology
+    found = fastest_bond(read_top(peptide, RunSettings(constraints=constraints))[0])
     if period is None:
         assert found is None
     else:
