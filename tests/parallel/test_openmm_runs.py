@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import pulsemd
-from openmm_systems import DATA
+from openmm_systems import DATA, read
 from pulsemd.base.errors import ConfigError, InputError
 
 RUN = {"dt": 0.001, "gen_vel": True, "gen_temp": 300, "gen_seed": 5, "device": "cpu"}
@@ -37,6 +37,26 @@ def test_ranks_give_one_trajectory(start, name):
         with simulate(start, name, ranks=ranks, precision="reproducible") as simulation:
             hashes.add(simulation.run(12).trajectory_hash)
     assert len(hashes) == 1
+
+
+@pytest.mark.parametrize(("ranks", "precision"), [(1, "fast"), (2, "reproducible")])
+def test_forces_are_those_of_openmm_and_looking_changes_nothing(start, ranks, precision):
+    expected = read("tip4pew")[1].forces.astype(float)
+    path, positions, box = start["tip4pew"]
+    options = {**RUN, "gen_vel": False, "continuation": True, "ranks": ranks, "precision": precision}
+    hashes = []
+    for look in (True, False):
+        with pulsemd.Simulation.from_openmm(path, positions, box=box, **options) as simulation:
+            if look:
+                found, mass = simulation.forces, simulation.topology.mass
+            hashes.append(simulation.run(5).trajectory_hash)
+            simulation._ranks.about["device"] = "cuda: a GPU"
+            with pytest.raises(ConfigError, match="make the simulation with device='cpu' to look at them"):
+                _ = simulation.forces
+    assert hashes[0] == hashes[1]
+    assert not found[mass == 0].any()
+    away = np.linalg.norm((found - expected)[mass > 0])
+    assert away < 1e-5 * np.linalg.norm(expected[mass > 0])
 
 
 @pytest.mark.parametrize("name", ["tip4pew", "charmm36"])

@@ -445,6 +445,22 @@ class Simulation:
         return dict(self._now("energies", dict))
 
     @property
+    def forces(self) -> Float64:
+        """Forces (n, 3) float64, kJ/mol/nm, at the current positions, without those of constraints; on CPUs.
+
+        Raises
+        ------
+        ConfigError
+            On GPUs, which keep them to themselves.
+        """
+        if self._ranks.about["device"] != "cpu":
+            raise ConfigError(
+                "forces: GPUs do not give them; make the simulation with device='cpu' to look at them"
+            )
+        found: Float64 = self._now("forces", np.copy)
+        return found.copy()
+
+    @property
     def trajectory_hash(self) -> str:
         """SHA-256 of step, box, positions and velocities; in reproducible mode the same on any number of ranks."""
         return str(self._now("hash", str))

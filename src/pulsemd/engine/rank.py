@@ -454,6 +454,11 @@ class Rank:
         n = self.domain.n_owned
         return self.domain.gid[:n], self.f[:n]
 
+    def forces(self) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+        """Global ids of the owned atoms, and the forces on them that were computed last, kJ/mol/nm."""
+        n = self.domain.n_owned
+        return self.domain.gid[:n], self.f[:n].astype(np.float64) * self._f_scale
+
     def take_failure(self) -> Failure | None:
         """`failure`, which is then forgotten."""
         failure, self._failure = self.failure(), None

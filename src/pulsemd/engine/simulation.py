@@ -20,6 +20,7 @@ from pulsemd.engine.device import fit_device, new_rank
 from pulsemd.engine.energies import energy_record
 from pulsemd.engine.gpu_control import take_fields
 from pulsemd.engine.options import RunOptions
+from pulsemd.engine.rank import Rank
 from pulsemd.engine.reporters import Frame, PendingReports, Report, Reporter, steps_to_next
 from pulsemd.engine.setup import choose_list_cutoff, choose_nstlist
 from pulsemd.engine.system import System
@@ -298,6 +299,18 @@ class Simulation:
             if self.transport.rank == 0:
                 log.warning("%s", "\n  ".join([NO_STEP, str(error), *error.__notes__]))
             return self.energies()
+
+    def forces(self) -> NDArray[np.float64] | None:
+        """Forces on all atoms at the current positions, (n, 3) kJ/mol/nm, on rank 0, None elsewhere; on CPUs alone."""
+        assert isinstance(self.rank, Rank)
+        self.single_point()
+        gid, forces = (self.to_root(array) for array in self.rank.forces())
+        if self.transport.rank != 0:
+            return None
+        found = np.empty((self.system.topology.n_atoms, 3))
+        found[np.concatenate(gid)] = np.concatenate(forces)
+        found[self.system.topology.virtual_sites.sites] = 0.0  # theirs act on the atoms that they are made of
+        return found
 
     def _try_step(self, coupled: bool) -> None:
         """Make the next step, with a new pair list if it begins one, for energies or velocities, and take it back."""

@@ -71,7 +71,7 @@ class Worker:
         }
 
     def do(self, command: str, arguments: tuple[Any, ...], report: Report) -> Any:
-        """Carry out a command: ``run``, ``last``, ``minimize``, ``energies``, ``frame`` or ``hash``."""
+        """Carry out a command: ``run``, ``last``, ``minimize``, ``energies``, ``forces``, ``frame`` or ``hash``."""
         simulation = self.simulation
         if command == "run":
             n_steps, wanted = arguments
@@ -88,6 +88,8 @@ class Worker:
             return simulation.single_point()
         if command == "frame":
             return simulation.frame()
+        if command == "forces":
+            return simulation.forces()
         assert command == "hash"
         return simulation.trajectory_hash()
 
