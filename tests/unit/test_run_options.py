@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import tomllib
+from importlib import import_module
 
 import pytest
 
@@ -137,3 +139,18 @@ def test_transports_of_the_command_line_are_those_there_are():
     """It has their names itself, so that ``--help`` imports nothing."""
     assert GPU_RUNGS == ladder.GPU_RUNGS
     assert set(RUNGS) == {*TRANSPORTS, *GPU_RUNGS}
+
+
+def commands_of(parser):
+    """The parsers of all commands of a parser, those of their parts included."""
+    for action in parser._actions:
+        for part in action.choices.values() if isinstance(action, argparse._SubParsersAction) else ():
+            yield from commands_of(part) if part.get_default("target") is None else (part,)
+
+
+def test_every_command_names_a_function_that_is_there():
+    commands = list(commands_of(build_parser()))
+    assert len(commands) >= 12
+    for command in commands:
+        module, function = command.get_default("target").split(":")
+        assert callable(getattr(import_module(f"pulsemd.cli.{module}"), function)), command.prog
