@@ -7,7 +7,7 @@ from typing import NoReturn
 _REMEDIES = {
     "minimizeEnergy": "minimize(emtol=...)",
     "currentStep": "step, a number",
-    "context": "positions, velocities, box, energies and forces, or given to from_openmm; its parameters are those of forces",
+    "context": "positions, velocities, box, energies and forces, or given to from_openmm; parameters are in the System",
     "integrator": "settings; its temperature follows points in time with annealing=...",
     "system": "topology",
     "reporters": "add_reporter(interval, energies=..., frame=...)",
