@@ -86,6 +86,12 @@ def test_the_picture_is_xml_with_a_row_for_each_lane():
     assert describe_step(step)["us"] == pytest.approx(20.0)
 
 
+def test_picture_of_another_format_is_refused(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["timeline", "out", "-o", "x.pdf"])
+    assert "'x.pdf' does not end in .svg or .png" in capsys.readouterr().err
+
+
 def test_timelines_of_two_traces_are_one_picture_and_one_table(tmp_path, capsys):
     pytest.importorskip("matplotlib")
     for name in ("a", "b"):

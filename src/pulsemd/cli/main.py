@@ -94,7 +94,11 @@ def build_parser() -> argparse.ArgumentParser:
     timeline = _add_command(commands, "timeline", "timeline:timeline", "draw one step of runs with --trace")
     timeline.add_argument("out", nargs="+", metavar="OUT", help="directory of a run, or a trace of bench md")
     timeline.add_argument(
-        "-o", dest="picture", metavar="FILE", help="the picture, .svg or .png (OUT/timeline.svg)"
+        "-o",
+        dest="picture",
+        type=_picture,
+        metavar="FILE",
+        help="the picture, .svg or .png (OUT/timeline.svg)",
     )
     timeline.add_argument("--table", metavar="FILE.csv", help="also write the phases in it")
     _add_json(timeline)
@@ -265,6 +269,12 @@ def _count(text: str) -> int:
 def _folder(text: str) -> str:
     if not text:
         raise argparse.ArgumentTypeError("the name of the folder is empty; give . for this one")
+    return text
+
+
+def _picture(text: str) -> str:
+    if not text.endswith((".svg", ".png")):
+        raise argparse.ArgumentTypeError(f"'{text}' does not end in .svg or .png, the formats there are")
     return text
 
 
