@@ -201,23 +201,6 @@ def test_rank_that_waits_at_its_end_for_others_in_a_sum_says_so(transport: str) 
         launch(2, f"{__name__}:leave_early", "in a sum", transport, timeout=3.0)
 
 
-@pytest.mark.parametrize("transport", ["shmem", "loopback"])
-def test_script_that_starts_ranks_when_they_import_it_is_refused(tmp_path: Path, transport: str) -> None:
-    script = tmp_path / "unguarded.py"
-    script.write_text(
-        "from pulsemd.halo import launch\n"
-        "def work(transport, payload):\n    return 1\n"
-        f"launch(1, 'unguarded:work', transport={transport!r})\n"
-    )
-    path = os.pathsep.join(entry for entry in sys.path if entry)
-    environment = {**os.environ, "PYTHONPATH": path}
-    done = subprocess.run(
-        [sys.executable, script], env=environment, capture_output=True, text=True, timeout=BOUND
-    )
-    assert done.returncode == 1
-    assert "imports 'unguarded', and so without end; put the call" in done.stderr
-
-
 @pytest.mark.mpi
 @needs_mpi
 def test_rank_killed_under_mpirun_is_named() -> None:

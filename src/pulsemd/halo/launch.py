@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -24,13 +24,12 @@ from pulsemd.halo.agreement import received
 from pulsemd.halo.control import JOINED, Control
 from pulsemd.halo.heap import SharedHeap
 from pulsemd.halo.mpirun import find_mpi_problem, mpirun_command
+from pulsemd.halo.target import check_not_imported, find_function, is_name, know_script
 from pulsemd.halo.transport import FOR_GPUS, TRANSPORTS, faults_text, wait_limit
 
 _POLL: Final = 0.01
 _GRACE: Final = 10.0
 _MOST_PER_CORE: Final = 64
-_IMPORTED: Final[list[str]] = []
-"""Modules that are imported to find the function of a launch."""
 _ONE_THREAD: Final = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
 """A rank has one core: more threads of linear algebra would wait for each other. The setting of the user prevails."""
 
@@ -80,12 +79,13 @@ def launch(
     KeyboardInterrupt, SystemExit
         If SIGINT or SIGTERM came, was passed on to the ranks, and they did not end well.
     """
-    if transport not in TRANSPORTS or n_ranks < 1 or not _is_name(target):
+    if transport not in TRANSPORTS or n_ranks < 1 or not is_name(target):
         raise ConfigError(
             f"launch: {n_ranks} ranks of {target!r} on {transport!r}; needs 1 or more ranks of "
             f"'module:function', a string, on one of {', '.join(TRANSPORTS)}{FOR_GPUS}"
         )
-    _check_not_imported(target)
+    check_not_imported(target)
+    know_script(target)
     check_crowd(n_ranks)
     limit, text = wait_limit(timeout), faults_text(faults)
     if transport == "loopback":
@@ -115,20 +115,6 @@ def check_crowd(n_ranks: int) -> None:
         raise ConfigError(
             f"{n_ranks} ranks: so many would stall this machine, which has {cores} usable core(s); use at most "
             f"{_MOST_PER_CORE * cores}, better {cores}"
-        )
-
-
-def _is_name(target: object) -> bool:
-    """Whether it names a function as other processes can import it."""
-    return isinstance(target, str) and target.count(":") == 1
-
-
-def _check_not_imported(target: str) -> None:
-    """Raise ConfigError on a rank that has come to a launch by importing the function it is to run."""
-    if _IMPORTED:
-        raise ConfigError(
-            f"launch of {target!r}: called again by a rank that imports {_IMPORTED[-1]!r}, and so without end; put "
-            "the call, and all that only the first process should do, below: if __name__ == '__main__':"
         )
 
 
@@ -181,7 +167,7 @@ def launch_gpus(
     from pulsemd.halo.rungs.ladder import GPU_RUNGS
     from pulsemd.halo.rungs.mpi_trial import find_mpi_problem as find_device_mpi_problem
 
-    if n_processes < 1 or ranks_per_gpu < 1 or not _is_name(target):
+    if n_processes < 1 or ranks_per_gpu < 1 or not is_name(target):
         raise ConfigError(
             f"launch: {n_processes} processes of {target!r} with {ranks_per_gpu} ranks each; needs 1 or more of both, "
             "and 'module:function', a string"
@@ -190,7 +176,8 @@ def launch_gpus(
         raise ConfigError(
             f"transport: {transport!r} does not exist on GPUs; use one of {', '.join(GPU_RUNGS)}"
         )
-    _check_not_imported(target)
+    check_not_imported(target)
+    know_script(target)
     require_gpu()
     wanted = transport is None and n_processes > 1 and "mpi" in rungs
     mpi = transport == "mpi" or (wanted and find_mpi_problem() is None)
@@ -218,29 +205,6 @@ def _run_job(n_processes: int, timeout: float, ticket: dict[str, Any], mpi: bool
         return job.result()
 
 
-def find_function(target: str) -> Callable[[Any, Any], Any]:
-    """The function ``module:function``.
-
-    Raises
-    ------
-    ConfigError
-        If the module has no such function, or starts ranks itself when it is imported.
-    """
-    module, name = target.split(":")
-    _IMPORTED.append(module)
-    try:
-        found = import_module(module)
-    finally:
-        _IMPORTED.pop()
-    function: Callable[[Any, Any], Any] | None = getattr(found, name, None)
-    if function is None:
-        raise ConfigError(
-            f"launch: no {name!r} in module {module!r} of the ranks, {getattr(found, '__file__', 'built in')}; name "
-            "a function of a file by the name of the file, not as __main__ or from a notebook"
-        )
-    return function
-
-
 @dataclass
 class _Job:
     """Processes of one launch and what is known of them."""
@@ -265,7 +229,9 @@ class _Job:
         self.stack.callback(os.close, control)
         self._control = Control(memory, n_ranks)
         ticket_handle = self._memory()
-        os.pwrite(ticket_handle, pickle.dumps({**ticket, "outcomes": self._handles, "mpi": self.mpi}, 5), 0)
+        payload = pickle.dumps(ticket["payload"], 5)
+        ticket |= {"payload": payload, "outcomes": self._handles, "mpi": self.mpi}
+        os.pwrite(ticket_handle, pickle.dumps(ticket, 5), 0)
         command = [sys.executable, "-m", "pulsemd.halo.worker", str(os.getpid()), str(ticket_handle)]
         environment = {
             **_ONE_THREAD,

@@ -59,13 +59,14 @@ def _hand_over(path: str, code: int, outcome: tuple[Any, ...], target: str) -> i
 
 
 def _run(ticket: dict[str, Any], rank: int) -> tuple[int, tuple[Any, ...]]:
-    from pulsemd.halo.launch import find_function
+    from pulsemd.halo.target import find_function, load_payload
     from pulsemd.halo.transport import open_transport
 
     try:
         function = find_function(ticket["target"])
+        payload = load_payload(ticket["payload"], ticket["target"])
         with open_transport(ticket["transport"], ticket["timeout"], ticket["faults"]) as transport:
-            result = function(transport, ticket["payload"])
+            result = function(transport, payload)
     except BaseException as error:
         trace = f"rank {rank}, {''.join(traceback.format_exception(error)).rstrip()}"
         return 1, ("error", sendable(error), trace)
@@ -73,21 +74,22 @@ def _run(ticket: dict[str, Any], rank: int) -> tuple[int, tuple[Any, ...]]:
 
 
 def _run_on_gpu(ticket: dict[str, Any], process: int) -> tuple[int, tuple[Any, ...]]:
-    from pulsemd.halo.launch import find_function
     from pulsemd.halo.rungs.ladder import open_rung
     from pulsemd.halo.rungs.world import open_gpu_world
+    from pulsemd.halo.target import find_function, load_payload
 
     first = process * ticket["ranks_per_gpu"]
     try:
         function = find_function(ticket["target"])
+        payload = load_payload(ticket["payload"], ticket["target"])
         with open_gpu_world(
             ticket["ranks_per_gpu"], ticket["timeout"], ticket["faults"], ticket["mpi_trial"]
         ) as world:
             if ticket["transport"] is None:
-                result = function(world, ticket["payload"])
+                result = function(world, payload)
             else:
                 with open_rung(world, ticket["transport"]) as transport:
-                    result = function(transport, ticket["payload"])
+                    result = function(transport, payload)
     except BaseException as error:
         trace = f"rank {first}, {''.join(traceback.format_exception(error)).rstrip()}"
         return 1, ("error", sendable(error), trace)
