@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pulsemd.base.errors import DomainError
+from pulsemd.base.errors import ConfigError, DomainError
 from pulsemd.device.cuda import CudaDevice
 from pulsemd.engine import gpu_fields, gpu_search
 from pulsemd.engine.gpu_control import ProcessControl
@@ -41,6 +41,15 @@ def on_ranks(system, n_ranks, precision, rung="nvshmem-fused", **options):
 @pytest.fixture(autouse=True)
 def _many_ranks_exchange_in_kernels(monkeypatch):
     monkeypatch.setattr(gpu_fields, "FEW_RANKS", 8)
+
+
+def test_simulation_whose_transport_has_another_one_now_is_refused(device):
+    (transport,) = local_transports("nvshmem-fused", 2)
+    options = RunOptions(device="cuda", ranks=2)
+    first, second = (Simulation(ProcessControl(transport), bundled_system(), options) for _ in range(2))
+    second.run(3)
+    with pytest.raises(ConfigError, match="another simulation was made on it"):
+        first.run(3)
 
 
 def on_one(system, precision, **options):

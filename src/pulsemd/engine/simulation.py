@@ -130,6 +130,8 @@ class Simulation:
         ------
         UnstableError
             On every rank, if the simulation blew up on any.
+        ConfigError
+            If a transport between GPUs has another simulation now.
         """
         first, last = self.step, self.step + n_steps
         self.require_fields()
