@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import re
 import subprocess
 import sys
@@ -225,15 +224,16 @@ def test_empty_name_of_a_folder_is_refused(capsys):
 
 
 @pytest.mark.parametrize(
-    ("number", "said"),
+    ("error", "said"),
     [
-        (errno.EACCES, "error: x: Permission denied; give a file"),
-        (errno.ENOSPC, "error: x: No space left on device; free some space, or set PULSEMD_CACHE_DIR"),
+        (PermissionError(errno.EACCES, "no access", "x"), "error: x: no access; give a file"),
+        (OSError(errno.ENOSPC, "disk full"), "error: disk full; free some space, or set PULSEMD_CACHE_DIR"),
+        (MemoryError("37 MiB"), "error: there is not enough memory (37 MiB); use fewer ranks"),
     ],
 )
-def test_error_of_the_machine_is_no_bug(capsys, monkeypatch, number, said):
+def test_error_of_the_machine_is_no_bug(capsys, monkeypatch, error, said):
     def fail(args):
-        raise OSError(number, os.strerror(number), "x")
+        raise error
 
     monkeypatch.setattr(cli_main, "dispatch", fail)
     assert main(["systems"]) == 4

@@ -33,7 +33,8 @@ GPU_RUNGS = RUNGS[:1:-1]
 
 _SPACE = "free some space, or set PULSEMD_CACHE_DIR to a folder elsewhere for compiled kernels"
 _ACCESS = "give a file or folder that can be used"
-REMEDIES = {errno.ENOSPC: _SPACE, errno.EDQUOT: _SPACE} | dict.fromkeys(
+_MEMORY = "use fewer ranks here, or more machines or memory"
+REMEDIES = {errno.ENOSPC: _SPACE, errno.EDQUOT: _SPACE, errno.ENOMEM: _MEMORY} | dict.fromkeys(
     (errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO, errno.ESTALE, errno.ENAMETOOLONG), _ACCESS
 )
 """What to do about errors of the machine, wherever they come from."""
@@ -329,6 +330,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 1
+    except MemoryError as error:
+        print(f"error: there is not enough memory ({str(error) or 'for Python'}); {_MEMORY}", file=sys.stderr)
+        return OutputError.exit_code
     except OSError as error:
         if error.errno not in REMEDIES:
             return _bug()
