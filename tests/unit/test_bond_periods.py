@@ -105,6 +105,16 @@ def test_step_is_warned_of_below_ten_and_five_of_an_oscillation(tmp_path, caplog
         assert "take a dt of at most 0.00095" in caplog.text
 
 
+def test_step_that_the_warning_names_is_not_warned_of(tmp_path, caplog):
+    slow = topology(tmp_path, "")  # 32.52 fs
+    warn_of_long_step(replace(MD, dt=0.004), slow)
+    named = float(caplog.text.split("at most ")[1])
+    caplog.clear()
+    warn_of_long_step(replace(MD, dt=named), slow)
+    assert named == 0.00325
+    assert not caplog.records
+
+
 @pytest.mark.parametrize("change", [{"integrator": "steep"}, {"nsteps": 0}])
 def test_nothing_is_said_where_no_step_is_made(tmp_path, caplog, change):
     warn_of_long_step(replace(MD, dt=0.004, **change), topology(tmp_path))

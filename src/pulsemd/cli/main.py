@@ -30,6 +30,7 @@ RUNGS = (
     "nvshmem-step",
 )
 GPU_RUNGS = RUNGS[:1:-1]
+"""Those between GPUs, the best first."""
 
 _SPACE = "free some space, or set PULSEMD_CACHE_DIR to a folder elsewhere for compiled kernels"
 _ACCESS = "give a file or folder that can be used"
@@ -38,7 +39,6 @@ REMEDIES = {errno.ENOSPC: _SPACE, errno.EDQUOT: _SPACE, errno.ENOMEM: _MEMORY} |
     (errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO, errno.ESTALE, errno.ENAMETOOLONG), _ACCESS
 )
 """What to do about errors of the machine, wherever they come from."""
-"""Those between GPUs, the best first."""
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -92,7 +92,7 @@ def warn_of_long_step(settings: RunSettings, topology: Topology) -> None:
     what = "its energy is wrong, and below 4 a run may blow up" if wrong else f"accuracy needs {FEW} or more"
     log.warning(
         "dt = %g ps: the bond of %s and %s oscillates in %.2g ps, which is %.1f steps; %s: let constraints hold such "
-        "bonds (constraints = h-bonds or all-bonds, or rigid water), or take a dt of at most %.2g",
+        "bonds (constraints = h-bonds or all-bonds, or rigid water), or take a dt of at most %g",
         settings.dt,
         topology.describe_atom(bond.first),
         topology.describe_atom(bond.second),
