@@ -37,9 +37,10 @@ def call_by_call(transport: Transport, calls: list[str]) -> None:
 @pytest.mark.parametrize(
     ("calls", "message"),
     [
-        (["forward_begin", "forward_begin"], r"while forward is under way"),
+        (["forward_begin", "forward_begin"], "forward_begin while forward is under way"),
         (["forward_end"], "forward_end while nothing is under way"),
         (["forward_begin", "forward_end", "reverse_begin", "release"], "release while reverse is under way"),
+        (["forward", "release", "reverse_begin", "release"], "release while reverse is under way"),
         (["reverse_begin", "forward_end"], "forward_end while reverse is under way"),
     ],
 )

@@ -98,8 +98,8 @@ class HeapChannel:
         self._limits = (transport.timeout, transport.spin)
 
     def forward_begin(self) -> None:
-        self.release()
         self._order.step("", "forward", "forward_begin")
+        self._grant()
         self._take_turn()
         self._forward_epoch += 1
         if self._forward_epoch == self._kill:
@@ -130,8 +130,12 @@ class HeapChannel:
         self.forward_end()
 
     def release(self) -> None:
+        self._order.step("", "", "release")
+        self._grant()
+
+    def _grant(self) -> None:
+        """Tell the senders that the ghost rows have been read, once."""
         if self._released < self._forward_epoch:
-            self._order.step("", "", "release")
             self._released = self._forward_epoch
             transport = self._transport
             exchange.grant(transport.size, self._tables.pulses, self._signals, self._released)
