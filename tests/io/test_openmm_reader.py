@@ -426,8 +426,14 @@ def test_barostat_of_frequency_0_does_nothing(tmp_path):
     assert "ref_p" not in read(tmp_path, nonbonded(), still).options
 
 
-MEMBRANE = '<Force type="MonteCarloMembraneBarostat" pressure="1.5" surfaceTension="{}" frequency="25" xymode="{}" zmode="{}"/>'  # noqa: E501
-AXES = '<Force type="MonteCarloAnisotropicBarostat" pressurex="1" pressurey="2" pressurez="3" scalex="1" scaley="0" scalez="1" frequency="25"/>'  # noqa: E501
+MEMBRANE = (
+    '<Force type="MonteCarloMembraneBarostat" pressure="1.5" surfaceTension="{}" frequency="25" '
+    'xymode="{}" zmode="{}"/>'
+)
+AXES = (
+    '<Force type="MonteCarloAnisotropicBarostat" pressurex="1" pressurey="2" pressurez="3" '
+    'scalex="1" scaley="0" scalez="1" frequency="25"/>'
+)
 
 
 @pytest.mark.parametrize(
